@@ -48,7 +48,7 @@ export const BOTH = {
       isSecret: true,
       mayBeGone: true,
       value: "installToken",
-      description: "One-time token for enrolment at the first start.",
+      description: "One-time token for enrolment.",
     }),
     identityToken: setting("IDENTITY_TOKEN", text, {
       isSecret: true,
@@ -70,7 +70,7 @@ export const BOTH = {
     compression: setting("COMPRESSION", oneOf(["gzip", "none", "zstd"]), {
       default: "zstd",
       value: "compression",
-      description: "Compression of requests to the backend. zstd needs less CPU and fewer bytes than gzip.",
+      description: "Compression of requests to the backend.",
     }),
   }),
   ...group("Collection", {
@@ -92,31 +92,31 @@ export const BOTH = {
     logMultilineStart: setting("LOG_MULTILINE_START", pattern, {
       value: "logs.multilineStart",
       description:
-        "A line that matches starts a record; other lines continue it. For pods, each line then costs the node several times the CPU, because the collector parses the container runtime's format.",
+        "A line of a log file that matches starts a record; other lines continue it. For pods, this needs more CPU on the node, because the collector then parses the container runtime's format.",
     }),
     logFields: setting("LOG_FIELDS", flag, {
       default: "true",
       value: "logs.fields",
-      description: "Parses level, time and trace IDs from log lines. The backend does this, so it costs the node nothing.",
+      description: "Parses level, time and trace IDs from log lines.",
     }),
     redact: setting("REDACT", patterns, {
       default: "",
       value: "redact",
       description:
-        "Regular expressions; matching text in log lines, in attributes, and in names, status messages and events of spans is replaced by `****`. Paths of log files are not changed. The node compares each line with each of them, and the collector parses the container runtime's format, level, time and trace of each line before that.",
+        "Matching text in log lines and attributes, and in names, status messages and event names of spans, is replaced by `****`. Paths of log files are not changed. The collector then parses each log line, which needs more CPU on the node.",
     }),
     dropMetrics: setting("DROP_METRICS", lines, {
       default: "",
       value: "drop.metrics",
-      description: "OTTL conditions of the collector's filter processor. The agent drops metrics for which one of them is true.",
+      description: "OTTL conditions of the collector's filter processor. The agent drops metrics or data points for which one of them is true.",
     }),
     dropLogs: setting("DROP_LOGS", lines, {
       default: "",
       value: "drop.logs",
       description:
-        "The same for log records, for example `log.severity_number < SEVERITY_NUMBER_INFO`. With a condition on a level, a trace or a time, the collector parses these fields of each line, which costs the node several times the CPU; with one on a body or an attribute, it parses the container runtime's format; conditions on a resource cost nothing more.",
+        "The same for log records, for example `log.severity_number > 0 and log.severity_number < SEVERITY_NUMBER_INFO`. Conditions on anything but the resource can need more CPU on the node, because the collector then parses log lines.",
     }),
-    dropTraces: setting("DROP_TRACES", lines, { default: "", value: "drop.traces", description: "The same as `DROP_LOGS`, for spans." }),
+    dropTraces: setting("DROP_TRACES", lines, { default: "", value: "drop.traces", description: "The same for spans." }),
     tracesSamplePercent: setting("TRACES_SAMPLE_PERCENT", percent, {
       default: "100",
       unit: "%",
@@ -128,7 +128,7 @@ export const BOTH = {
     health: setting("HEALTH_LISTEN", listen(), {
       default: ":9598",
       description:
-        "Address that serves `/healthz`, `/readyz`, `/status` and `/metrics`. Without a host: `[::]`, which includes IPv4, or `0.0.0.0` if there is no IPv6.",
+        "Address that serves `/healthz`, `/readyz`, `/status` and `/metrics`. Without a host: all addresses of the machine. The packages of the host agent set `127.0.0.1:9598`.",
     }),
     otlpGrpc: setting("OTLP_GRPC_LISTEN", listen(), {
       default: { host: "127.0.0.1:4317", cluster: ":4317" },
@@ -154,7 +154,7 @@ export const BOTH = {
       unit: "MiB",
       value: "collector.queueMib",
       description:
-        "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files and the journal. The second collector, which collects for the whole cluster, has two more. The queues of one collector together use at most half of the available disk space, which is the free space plus the space that they already use. If a queue is full, files are not read, requests from applications are refused, and metrics that the collector itself collects are lost.",
+        "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files and the journal. The second collector, which collects for the whole cluster, has two more. The queues of one collector together use at most half of the free disk space plus the space that they already use, but at least 1 MiB each. If a queue is full, files and the journal are not read, requests from applications are refused, and metrics that the collector itself collects are lost.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
       description:
@@ -163,7 +163,7 @@ export const BOTH = {
     collectorConfigFile: setting("COLLECTOR_CONFIG_FILE", file, {
       value: "collector.extraConfig",
       description:
-        "YAML that is merged into the configuration of the collector of each node, not of the second one; see agent/collector/config/render.ts.",
+        "YAML that is merged into the configuration of the collector, not of the second one; see agent/collector/config/render.ts.",
     }),
     allowOtherExporters: setting("ALLOW_OTHER_EXPORTERS", flag, {
       default: "false",
@@ -174,11 +174,11 @@ export const BOTH = {
       default: "400",
       unit: "MiB",
       value: "collector.memoryMib",
-      description: "Memory of the collector. While it uses more than 80 % of this, it refuses new data, except lines of files.",
+      description: "Memory of the collector. While it uses more than 80 % of this, it refuses new data, except lines of files and the journal.",
     }),
     collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
       default: "35s",
-      description: "Time between SIGTERM and SIGKILL. Keep it longer than the timeout of one export (30 s).",
+      description: "Time between SIGTERM and SIGKILL for the collector. Keep it longer than the timeout of one export (30 s).",
     }),
     logLevel: setting("LOG_LEVEL", oneOf(LOG_LEVELS), {
       default: "info",
@@ -191,12 +191,12 @@ export const BOTH = {
 export const HOST = group("Host agent", {
   credentialsFile: setting("CREDENTIALS_FILE", path, {
     default: "/etc/atherops/credentials.json",
-    description: "The key, written with mode 0600. If it is mounted read-only, 0440 is accepted too.",
+    description: "File with the key, written with mode 0600. If it is mounted read-only, 0440 is accepted too.",
   }),
   logPaths: setting("LOG_PATHS", absolutePaths, { default: "/var/log/**/*.log", description: "Log files to read." }),
   logPathsAllowed: setting("LOG_PATHS_ALLOWED", absolutePaths, {
     description:
-      "Globs of files that may be read, after symbolic links are resolved. Default: `/var/log/**` and `LOG_PATHS`. If it is set, it limits `LOG_PATHS` and the remote configuration.",
+      "Globs of files that may be read, after symbolic links are resolved. Default: `/var/log/**` and `LOG_PATHS`. The remote configuration and, if it is set, `LOG_PATHS` must be within it.",
   }),
   journald: setting("JOURNALD", flag, {
     default: "false",
@@ -261,7 +261,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "false",
     value: "clusterState.enabled",
     valueDefault: "true",
-    description: "One agent of the cluster sends the state of deployments, pods, nodes and jobs as metrics.",
+    description: "One agent of the cluster sends the state of its objects, such as Deployments, pods and nodes, as metrics.",
   }),
   scrapePods: setting("SCRAPE_PODS", flag, {
     default: "false",
@@ -278,7 +278,7 @@ export const CLUSTER = group("Cluster agent", {
     default: "",
     value: "discovery.acrossNamespaces",
     description:
-      "Namespaces whose monitors may select pods of other namespaces; `*`: all. All other monitors select only pods of their own namespace.",
+      "Namespaces whose monitors may select pods of other namespaces; `*`: all.",
   }),
   workloadNames: setting("WORKLOAD_NAMES", flag, {
     default: "false",

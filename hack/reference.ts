@@ -26,7 +26,7 @@ import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =
-  "Settings are environment variables. To read the value of `X` from a file, set `X_FILE` to the path of the file instead. Names in the tables that already end in `_FILE` are settings of their own, and contain a path. If settings are invalid, the program reports all problems in one message and exits with status 2. Secrets are never logged.";
+  "Settings are environment variables. To read the value of `X` from a file, set `X_FILE` to the path of the file instead. Names in the tables that already end in `_FILE` are settings of their own, and contain a path. If settings are invalid, the program lists the problems in one message and exits with status 2. Secrets are never logged.";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Every page: path → text. */
@@ -92,7 +92,7 @@ function logEventsPage(): string {
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${levels(event)} | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
-    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Debug messages are logged only with `LOG_LEVEL=debug`. Two kinds of lines have no `event`: those of the collector, which the agent logs with `component` `collector`, and errors that end a program, which are plain text.";
+    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Messages of the level `debug` are logged only at that level. Two kinds of lines have no `event`: those of the collector, which the agent logs with `component` `collector`, and errors that end a program, which are plain text.";
   return `# Log events\n${generatedFrom("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 
