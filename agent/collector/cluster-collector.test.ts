@@ -61,6 +61,23 @@ test("releases the Lease if the collector cannot start, so that another agent ca
   expect(collector.status().leads).toBe(false);
 });
 
+test("logs that collection works again once the collector has started, not only at the end of the term", async () => {
+  const api = new LeaseInMemory();
+  let starts = 0;
+  const supervisor = (): Supervisor =>
+    stub<Supervisor>({
+      start: () => (++starts === 1 ? Promise.reject(new Error("no disk")) : Promise.resolve()),
+      status: () => ({ pid: null }),
+      [Symbol.asyncDispose]: () => Promise.resolve(),
+    });
+  const logged: string[] = [];
+  const recordingLog = pino({}, { write: (line: string) => void logged.push((JSON.parse(line) as { event: string }).event) });
+  const lease = new Lease(api, { namespace: "n", name: "l", identity: "a", timing: TIMING, log });
+  await using collector = new ClusterCollector({ lease, name: "a", supervisor, config: "", log: recordingLog });
+  await expect.poll(() => logged, { timeout: 50_000 }).toContain("cluster_collector.recovered");
+  expect(collector.status().leads).toBe(true);
+});
+
 test("without a standby, collects again within seconds after the API server recovers", async () => {
   const api = new LeaseInMemory();
   const supervisor = (): Supervisor =>

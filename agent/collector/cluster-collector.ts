@@ -114,8 +114,6 @@ export class ClusterCollector implements AsyncDisposable {
     try {
       await using term = acquiredTerm;
       await this.#collect(term);
-      this.#failedTerms = 0;
-      this.#termOutage.recovered();
       return spread(POLL_EVERY_MS);
     } catch (error) {
       // The Lease is released, and another agent may succeed.
@@ -132,6 +130,8 @@ export class ClusterCollector implements AsyncDisposable {
     this.#supervisor = supervisor;
     try {
       await supervisor.start(() => config, term.signal);
+      this.#failedTerms = 0;
+      this.#termOutage.recovered();
       await using _ = events && new Loop(followOptions(events, supervisor, log));
       await waitForAbort(term.signal);
     } finally {
