@@ -108,7 +108,8 @@ export const BOTH = {
     dropMetrics: setting("DROP_METRICS", lines, {
       default: "",
       value: "drop.metrics",
-      description: "OTTL conditions of the collector's filter processor. The agent drops metrics or data points for which one of them is true.",
+      description:
+        "OTTL conditions of the collector's filter processor. The agent drops metrics or data points for which one of them is true.",
     }),
     dropLogs: setting("DROP_LOGS", lines, {
       default: "",
@@ -174,7 +175,8 @@ export const BOTH = {
       default: "400",
       unit: "MiB",
       value: "collector.memoryMib",
-      description: "Memory of the collector. While it uses more than 80 % of this, it refuses new data, except lines of files and the journal.",
+      description:
+        "Memory of the collector. While it uses more than 80 % of this, it refuses new data, except lines of files and the journal.",
     }),
     collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
       default: "35s",
@@ -277,8 +279,7 @@ export const CLUSTER = group("Cluster agent", {
   monitorsAcrossNamespaces: setting("MONITORS_ACROSS_NAMESPACES", list, {
     default: "",
     value: "discovery.acrossNamespaces",
-    description:
-      "Namespaces whose monitors may select pods of other namespaces; `*`: all.",
+    description: "Namespaces whose monitors may select pods of other namespaces; `*`: all.",
   }),
   workloadNames: setting("WORKLOAD_NAMES", flag, {
     default: "false",
