@@ -8,7 +8,7 @@ import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { encodeProtobuf } from "../../backend/ingest/otlp/protobuf/encode.fixture.ts";
 import { protobufToJson } from "../../backend/ingest/otlp/protobuf/to-json.ts";
-import { FILES_HEADER, START_ATTRIBUTE } from "../collector/files/file-batch.ts";
+import { FILES_HEADER, parseFileRequest, START_ATTRIBUTE } from "../collector/files/file-batch.ts";
 import { StoredBatches } from "../collector/files/stored-batches.ts";
 import { accept, type Answer, closeAll, errorAnswer, open, post, type Received, startBackend, startWith } from "./proxy.fixture.ts";
 import type { Proxy } from "./server.ts";
@@ -125,6 +125,24 @@ test("records of NUL bytes are counted instead of sent, and a request of nothing
 });
 
 describe("lines of files", () => {
+  it.each([0, 1])("are not sent again after an upgrade if the former agent delivered their batch (form %i of its key)", async (form) => {
+    const key = parseFileRequest(encode(lines("a", "b")))[0]
+      ?.formerKeys()
+      .of(2)[form];
+    writeFileSync(join(folder, "stored-batches"), `token former\nstart 1\nbatch ${nowMs} ${key}\n`);
+    for (let run = 0; run < 2; run += 1) {
+      storedBatches[Symbol.dispose]();
+      storedBatches = new StoredBatches({ folder, log: pino({ level: "silent" }), nowMs: () => nowMs });
+      killCollector();
+    }
+    const upgraded = await startWith(backend.url, { storedBatches, compression: "gzip" });
+    for (const texts of [["a", "b"], ["a"], ["a", "b", "c"]]) {
+      nowMs += 1000;
+      expect(await send(lines(...texts), {}, upgraded)).toMatchObject({ status: 200 });
+    }
+    expect(backend.received.flatMap((request) => linesOf(request))).toEqual(["a", "c"]);
+  });
+
   it("are sent without their offsets and source, compressed as configured", async () => {
     const body = lines('a "b"', "ü");
     expect(await send(body)).toMatchObject({ status: 200, body: "{}" });

@@ -114,7 +114,7 @@ export class FileLines {
       const { identity } = batch;
       if (!identity) return [batch];
       const { id, lines, readAtMs } = identity;
-      const repeated = new Set(ids.has(id) ? lines : stored.lines.repeated(identity, inRequest));
+      const repeated = new Set(ids.has(id) ? lines : [...stored.formerLines(batch), ...stored.lines.repeated(identity, inRequest)]);
       if (repeated.size > 0)
         this.#log.debug(
           { event: "collector.lines_already_stored", read_at: new Date(readAtMs).toISOString(), lines: repeated.size },

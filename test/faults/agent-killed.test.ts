@@ -153,6 +153,16 @@ const KINDS: Record<string, () => Promise<void>> = {
       agent = await startHostAgent(place);
       sink.away = false;
     },
+    "the agent of another release is upgraded, whose queue filled up while the backend was away": async () => {
+      await agent.end();
+      agent = await startHostAgent(place, UPGRADE_FROM);
+      write(LINES, 300);
+      await allThere();
+      await fillQueue();
+      await agent.end();
+      agent = await startHostAgent(place);
+      sink.away = false;
+    },
   }),
   "the agent alone is killed while its queue is full": async () => {
     await fillQueue();

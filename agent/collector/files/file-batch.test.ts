@@ -274,3 +274,22 @@ describe("batches of several files in one request", () => {
     expect(batchOf(hoisted).identity?.lines).toEqual(keysOf(...lines));
   });
 });
+
+test("has the keys that agents of two former commits gave to these batches, 523bb1f9 and 0244d6ed", () => {
+  const lines: Line[] = [
+    { text: 'a "quoted" \\ line\twith ünï 𝄞', offset: 0, path: "/var/log/x.log.1", time: "1763714400123456789" },
+    { text: "", offset: 40, path: "/var/log/x.log.1" },
+    { text: "of another file", offset: 41, path: "/var/log/y.log" },
+  ];
+  expect(
+    batchOf(request(...lines))
+      .formerKeys()
+      .of(3),
+  ).toEqual(["_BssMVbAagR1J4GXL47G", "dWG5CLOmeias78aw_J8m"]);
+  const padded = batchOf(request({ text: " \tpadded  ", offset: 7 }));
+  expect(padded.formerKeys().of(1)[1]).toBe(
+    batchOf(request({ text: "padded", offset: 7 }))
+      .formerKeys()
+      .of(1)[1],
+  );
+});

@@ -18,6 +18,7 @@ import {
 import { FIXED64, VARINT, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { WireWriter } from "../../../common/protobuf/wire-writer.ts";
 import { MAX_FILE_LINE_BYTES, MAX_REQUEST_PARTS } from "../../agent-limits.ts";
+import { FormerKeys } from "./former-batches.ts";
 import { LineHash } from "./line-hash.ts";
 
 /** Header of requests with log file lines; its value is the token that the agent gave to its collector. */
@@ -49,6 +50,8 @@ export interface FileBatch {
   readonly body: Buffer;
   /** Builds the body without some of the lines, which are given by their keys. */
   without(omitted: ReadonlySet<number>): Buffer;
+  /** The keys that agents of the former release gave to batches with the first of these lines. */
+  readonly formerKeys: () => FormerKeys;
 }
 
 export interface LineCounts {
@@ -83,6 +86,11 @@ export function parseFileRequest(body: Buffer, counts: LineCounts = { split: 0, 
     identity: batch.lines.hasKeys ? identify(batch.file.start ?? 0, firstReadMs(body, batch.lines), batch.lines.keys) : undefined,
     body: bodies.at(-1 - index) ?? NO_BYTES,
     without: (omitted) => writeBody(new WireWriter(capacityOf(batch)), body, batch, omitted),
+    formerKeys: () => {
+      const former = new FormerKeys(body);
+      readContents(reader, batch, { split: 0, holes: 0 }, former);
+      return former;
+    },
   }));
 }
 
@@ -92,9 +100,11 @@ interface Contents extends ResourceFields {
   readonly lines: Lines;
 }
 
-function readContents(reader: WireReader, resource: ResourceFields, counts: LineCounts): Contents {
+type Hash = Pick<LineHash, "keyOf">;
+
+function readContents(reader: WireReader, resource: ResourceFields, counts: LineCounts, hash: Hash = new LineHash(reader.view)): Contents {
   const file = resource.resource ? readFile(reader, resource.resource) : {};
-  const lines = new Lines(reader, file, counts);
+  const lines = new Lines(reader, file, counts, hash);
   for (const { records } of resource.scopes) for (const record of records) lines.read(record);
   return { ...resource, file, lines };
 }
@@ -165,15 +175,15 @@ class Lines {
   readonly #reader: WireReader;
   readonly #file: FileAttributes;
   readonly #counts: LineCounts;
-  readonly #hash: LineHash;
+  readonly #hash: Hash;
   #offset: number | undefined;
   #path: string | undefined;
 
-  constructor(reader: WireReader, file: FileAttributes, counts: LineCounts) {
+  constructor(reader: WireReader, file: FileAttributes, counts: LineCounts, hash: Hash) {
     this.#reader = reader;
     this.#file = file;
     this.#counts = counts;
-    this.#hash = new LineHash(reader.view);
+    this.#hash = hash;
   }
 
   read(record: FieldRange): void {

@@ -3,7 +3,7 @@
 // every version of the agent, because keys are on disk.
 
 /** Suffixes that logrotate and the kubelet add to a renamed file: it is still the same file. */
-const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
+export const ROTATED = /\.log(?:\.1|\.\d{8}-\d{6})$/;
 /** The hash of the path, the offset and the time of a line, in front of its text. */
 const LINE_HEAD_BYTES = 24;
 

@@ -14,7 +14,8 @@ import { join } from "node:path";
 import { writeDurably } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
 import { MAX_DOUBT_PERIODS } from "../../agent-limits.ts";
-import type { BatchId } from "./file-batch.ts";
+import type { BatchId, FileBatch } from "./file-batch.ts";
+import { readFormerBatches } from "./former-batches.ts";
 import { type Doubt, isWithin, type Span, StoredLines } from "./stored-lines.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 
@@ -52,6 +53,7 @@ interface State {
   readonly doubts: readonly Doubt[];
   /** To which the clock was set back since offsets were saved. */
   readonly setBackToMs?: number | undefined;
+  readonly former?: readonly (readonly [key: string, readAtMs: number])[];
 }
 
 export class StoredBatches implements Disposable {
@@ -65,6 +67,8 @@ export class StoredBatches implements Disposable {
   readonly #path: string;
   /** The last collector wrote no numbers; its batches have the number 0. */
   #isUpgrade = false;
+  /** Batches that an agent of the former release delivered, and when they were read. */
+  #former: ReadonlyMap<string, number> = new Map();
   /** Times of the offset stores when the collector started, when it had opened them, and when they were last seen to be saved. */
   #storesAtStart = new Map<string, number>();
   readonly #opened = new Map<string, number>();
@@ -142,6 +146,19 @@ export class StoredBatches implements Disposable {
     this.#append(batches);
   }
 
+  /** The first lines of a batch that an agent of the former release delivered. */
+  formerLines({ identity, formerKeys }: FileBatch): readonly number[] {
+    if (this.#former.size === 0 || !identity || !this.lines.mayRepeat(identity)) return [];
+    const { lines, start } = identity;
+    const keys = formerKeys();
+    // A batch of the queue was delivered as a whole.
+    for (let count = lines.length; count > (start === 0 ? lines.length - 1 : 0); count -= 1) {
+      const reads = keys.of(count).flatMap((key) => this.#former.get(key) ?? []);
+      if (reads.some((readAtMs) => this.lines.areSame(identity, { start: 0, readAtMs }))) return lines.slice(0, count);
+    }
+    return [];
+  }
+
   [Symbol.dispose](): void {
     clearInterval(this.#watch);
     if (this.#file !== undefined) closeSync(this.#file);
@@ -213,6 +230,7 @@ export class StoredBatches implements Disposable {
 
   #settle(): void {
     this.lines.settle();
+    this.#former = new Map();
     this.#settlingMs = undefined;
     this.#rewrite();
   }
@@ -236,17 +254,20 @@ export class StoredBatches implements Disposable {
   // ---- on disk
 
   #read(): void {
-    const [state, ...entries] = this.#text().split("\n").slice(0, -1).map(parse);
-    const { token, start, stores, doubts, setBackToMs } = (state ?? {}) as Partial<State>;
+    const text = this.#text();
+    const [state, ...entries] = text.split("\n").slice(0, -1).map(parse);
+    const { token, start, stores, doubts, setBackToMs, former } = (state ?? {}) as Partial<State>;
     // A file of another version, or one that a power failure damaged.
     if (token?.length !== this.token.length || start === undefined || !stores || !doubts) {
       this.#isUpgrade = state !== undefined || entries.length > 0;
+      this.#former = new Map(readFormerBatches(text));
       return;
     }
     Object.assign(this, { token });
     Object.assign(this.lines, { start, doubts });
     this.#storesAtStart = new Map(stores);
     this.#setBackToMs = setBackToMs;
+    this.#former = new Map(former);
     for (const entry of entries) {
       if (entry === SAVED) this.lines.offsetsSaved();
       else if (entry && Array.isArray((entry as BatchId).lines)) this.lines.add(entry as BatchId);
@@ -279,7 +300,8 @@ export class StoredBatches implements Disposable {
     this.#isBehind = true;
     this.#rewrittenMs = this.#nowMs();
     const { start, doubts } = this.lines;
-    const state: State = { token: this.token, start, stores: [...this.#storesAtStart], doubts, setBackToMs: this.#setBackToMs };
+    const stores = [...this.#storesAtStart];
+    const state: State = { token: this.token, start, stores, doubts, setBackToMs: this.#setBackToMs, former: [...this.#former] };
     const { sent, earlier, latest } = this.lines.remembered();
     const entries = [state, ...sent.map((id): BatchId => ({ id, start: 0, readAtMs: 0, lines: [] })), ...earlier, SAVED, ...latest];
     try {

@@ -62,12 +62,18 @@ export class StoredLines {
     if (this.#sent.has(batch.id)) return batch.lines;
     if (!this.mayRepeat(batch)) return [];
     const lastReads = (this.#lastReads ??= this.#findLastReads());
-    return batch.lines.filter((line) => this.#areSame(batch, lastReads.get(line)) || this.#areSame(batch, others.get(line)));
+    return batch.lines.filter((line) => this.areSame(batch, lastReads.get(line)) || this.areSame(batch, others.get(line)));
   }
 
   /** Whether another batch may have some of its lines. */
   mayRepeat(read: Read): boolean {
     return read.start !== this.#start || this.#isInDoubt(read);
+  }
+
+  /** One collector reads no offset twice, so the lines of another batch of it are new. */
+  areSame(read: Read, other: Read | undefined): boolean {
+    if (!other || other.start === read.start) return other?.readAtMs === read.readAtMs;
+    return this.doubts.some((doubt) => isWithin(doubt, other) && isWithin(doubt, read));
   }
 
   /** Whether requests with these batches may have lines in common. */
@@ -76,7 +82,7 @@ export class StoredLines {
     if (others.some(({ id }) => ids.has(id))) return true;
     const lines = new Map<number, Read>();
     for (const batch of batches) if (this.#isInDoubt(batch)) for (const line of batch.lines) lines.set(line, batch);
-    return lines.size > 0 && others.some((batch) => batch.lines.some((line) => this.#areSame(batch, lines.get(line))));
+    return lines.size > 0 && others.some((batch) => batch.lines.some((line) => this.areSame(batch, lines.get(line))));
   }
 
   /** The backend has the lines of this batch. */
@@ -129,12 +135,6 @@ export class StoredLines {
     this.#lines -= batch.lines.length;
     const reads = this.#lastReads;
     if (reads) for (const line of batch.lines) if (reads.get(line) === batch) reads.delete(line);
-  }
-
-  /** One collector reads no offset twice, so the lines of another batch of it are new. */
-  #areSame(read: Read, other: Read | undefined): boolean {
-    if (!other || other.start === read.start) return other?.readAtMs === read.readAtMs;
-    return this.doubts.some((doubt) => isWithin(doubt, other) && isWithin(doubt, read));
   }
 
   #isInDoubt(read: Read): boolean {
