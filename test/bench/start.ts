@@ -85,7 +85,7 @@ async function ran(args: string[]): Promise<Start> {
 
 /** Programs that a new Node.js process runs to open only an embedded engine. */
 const OPENING = {
-  clickhouse: `const { openClickHouse } = await import("./backend/engines/clickhouse/client.ts");
+  clickhouse: `const { openClickHouse } = await import("./backend/engines/clickhouse/clickhouse-client.ts");
     await (await openClickHouse({ dataDir: process.argv[1], log: { debug() {} } })).ping();`,
   sqlite: `const { openDatabase } = await import("./backend/engines/relational/database.ts");
     await openDatabase({ dataDir: process.argv[1], log: { debug() {}, info() {}, warn() {} } });`,
