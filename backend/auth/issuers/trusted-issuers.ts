@@ -19,6 +19,8 @@ import type { FetchKeys } from "./key-set.ts";
 
 /** Difference between the clocks of issuer and backend. */
 const CLOCK_TOLERANCE_S = 30;
+/** What a client sees, whatever the reason. */
+export const NOT_ACCEPTED = "the token is not accepted: its issuer, audience, times or signature are not those of a trusted issuer";
 /** A refusal is logged at most this often for each issuer. */
 const LOG_EVERY_MS = 60_000;
 /** After this time, a token is verified again, because the issuer may have withdrawn its key. */
@@ -180,10 +182,7 @@ export class TrustedIssuers {
 }
 
 function refused(): ApiError {
-  return new ApiError(
-    "invalid_token",
-    "the token is not accepted: its issuer, audience, times or signature are not those of a trusted issuer",
-  );
+  return new ApiError("invalid_token", NOT_ACCEPTED);
 }
 
 function toIdentity({ row, rules }: Issuer, claims: JWTPayload): Identity {

@@ -3,7 +3,7 @@
 // enrolled again by another issuer; hosts also need the same subject.
 import { createHash, randomUUID } from "node:crypto";
 import type { Selectable, Transaction } from "kysely";
-import type { Identity, TrustedIssuers } from "../../auth/issuers/trusted-issuers.ts";
+import { type Identity, NOT_ACCEPTED, type TrustedIssuers } from "../../auth/issuers/trusted-issuers.ts";
 import { MAX_ENROLMENTS_PER_ISSUER } from "../../auth/auth-limits.ts";
 import { ApiError } from "../../errors.ts";
 import { lockOrg, type OrgTable } from "../../engines/relational/tenant-database.ts";
@@ -74,7 +74,7 @@ export async function addEnrolment(
     .where("org_id", "=", orgId)
     .forUpdate()
     .executeTakeFirst();
-  if (!issuer) throw new ApiError("invalid_install_token", "the issuer of the token was removed");
+  if (!issuer) throw new ApiError("invalid_install_token", NOT_ACCEPTED);
   const { enrolments } = await trx
     .selectFrom("install_tokens")
     .select(({ fn }) => fn.countAll().as("enrolments"))

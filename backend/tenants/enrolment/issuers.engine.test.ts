@@ -16,6 +16,7 @@ import {
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { testIssuer, type TestIssuer } from "../../auth/issuers/issuer.fixture.ts";
 import { KeysUnavailable } from "../../auth/issuers/key-set.ts";
+import { NOT_ACCEPTED } from "../../auth/issuers/trusted-issuers.ts";
 import { LOOKUP_CACHE_MS } from "../../auth/lookup-cache.ts";
 import { readerOf } from "../../http/request-identity.ts";
 
@@ -277,7 +278,10 @@ describeOnEachStore((store) => {
     ]);
     await distrust(id);
     // The replica still has the issuer in its cache.
-    expect(brief(await register(token, { cluster_name: "crowded" }, { on: replica }))).toEqual([401, "invalid_install_token"]);
+    expect((await register(token, { cluster_name: "crowded" }, { on: replica })).json()).toEqual({
+      error: "invalid_install_token",
+      message: NOT_ACCEPTED,
+    });
   });
 
   test("a host enrols under its subject, and no other subject gets its identity", async () => {
