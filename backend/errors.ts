@@ -16,7 +16,7 @@ export const ERROR_CODES = {
   invalid_field: [400, "a field of the body is missing, unknown or invalid; the message names it"],
   invalid_parameter: [400, "a parameter or a header is missing or invalid, or the answer would be too large; the message says why"],
   missing_idempotency_key: [400, "the Idempotency-Key header is missing or not a UUID"],
-  query_too_expensive: [400, "the query is too long, or needs too much time or memory; the message says why"],
+  query_too_expensive: [400, "the query is too long or complex, or needs too much time or memory; the message says why"],
   unstorable: [400, "the backend cannot store this content; sending it again will not help"],
   missing_header: [401, "a signature header is missing"],
   malformed_header: [401, "a signature header is malformed or repeated"],
@@ -52,7 +52,7 @@ export const ERROR_CODES = {
   idempotency_key_reused: [422, "this Idempotency-Key was used with another body"],
   over_quota: [
     429,
-    "a quota or rate limit of the organisation or the token is used up, or memory that its slow bodies hold was needed by another one",
+    "the organisation or the token exceeds a limit, or memory that slow bodies of the organisation hold was needed by another one",
   ],
   too_many_queries: [
     429,
