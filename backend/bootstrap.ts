@@ -1,6 +1,5 @@
 // Creates the first organisation, its operator, and its install token if FIRST_INSTALL_TOKEN is set, at the first start. Invariant: each is
 // created once, even if several replicas start together or a start is interrupted.
-import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { writeDurably } from "../common/files.ts";
 import { generatedOnce, secretsFolder } from "./operations/backup/secrets.ts";
@@ -15,7 +14,7 @@ import type { NotificationTables } from "./notification/model/notification-table
 import type { Log } from "./log.ts";
 import { SettingsError, type Secrets, type Settings } from "./settings.ts";
 import { StartError } from "./errors.ts";
-import { hashPassword } from "./auth/sessions/password.ts";
+import { hashPassword, newPassword } from "./auth/sessions/password.ts";
 import { insertOrg, insertUser, type AccountTables } from "./auth/sessions/account-tables.ts";
 
 export interface BootstrapOptions {
@@ -74,5 +73,5 @@ function requireFirstStart({ madeFile }: Database): void {
 function firstPassword({ settings, secrets }: BootstrapOptions): string {
   if (secrets.adminPassword) return secrets.adminPassword;
   if (secrets.databaseUrl) throw new SettingsError("ADMIN_PASSWORD is required on the first start with DATABASE_URL");
-  return generatedOnce(secretsFolder(settings), "admin-password", () => randomBytes(18).toString("base64url"));
+  return generatedOnce(secretsFolder(settings), "admin-password", newPassword);
 }

@@ -7,6 +7,7 @@ import { Command, CommanderError } from "commander";
 import { addBackupCommands } from "./operations/backup/backup-command.ts";
 import { lockDataDir } from "./operations/backup/lock.ts";
 import { addMoveCommand } from "./operations/backup/move-command.ts";
+import { addResetPasswordCommand } from "./operations/reset-password-command.ts";
 import packageFile from "./package.json" with { type: "json" };
 import { helpOfSettings, readSettings, type Role, ROLES, SettingsError } from "./settings.ts";
 import { StartError } from "./errors.ts";
@@ -70,6 +71,7 @@ program
 
 addBackupCommands(program);
 addMoveCommand(program);
+addResetPasswordCommand(program);
 
 try {
   await program.parseAsync();

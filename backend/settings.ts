@@ -35,14 +35,13 @@ export function readSettings(env: NodeJS.ProcessEnv = process.env): { settings: 
 
 export const helpOfSettings = (): string => settingsHelp(SETTINGS_TABLE);
 
-/** The settings that a move of the accounts needs: source and target, without those of a running backend. */
-export function readAccountSettings(env: NodeJS.ProcessEnv = process.env): { dataDir: string; databaseUrl: string } {
+/** The settings of commands that use the accounts only, without those of a running backend. */
+export function readAccountSettings(env: NodeJS.ProcessEnv = process.env): { dataDir: string; databaseUrl: string | undefined } {
   const reader = new SettingsReader(env, "", env["SECRETS_FOLDER"]);
   const databaseUrl = reader.read(SETTINGS_TABLE.databaseUrl);
-  if (databaseUrl === undefined) reader.problem("DATABASE_URL: set it, or DATABASE_URL_FILE, to the URL of PostgreSQL, postgres://…");
   const dataDir = reader.read(SETTINGS_TABLE.dataDir);
   reader.finish();
-  return { dataDir, databaseUrl: databaseUrl ?? "" };
+  return { dataDir, databaseUrl };
 }
 
 /** The settings for a log line, with the passwords in addresses of engines masked. */

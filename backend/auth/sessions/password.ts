@@ -3,6 +3,7 @@
 // costs the same work as a known one. At most two hashes are computed at once; a request waits only for requests of its own organisation or
 // client network, and nothing is computed for a client that has disconnected. Only failures of the same pair count, so attempts of others
 // never delay a user; failures at other replicas count too (login-failures.ts). Memory is limited.
+import { randomBytes } from "node:crypto";
 import { hash, type Options, verify } from "@node-rs/argon2";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import {
@@ -25,6 +26,10 @@ const PARAMETERS: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
 /** JSON schema of a new password. */
 export const PASSWORD_SCHEMA = { type: "string", minLength: 8, maxLength: 256 } as const;
+
+export function newPassword(): string {
+  return randomBytes(18).toString("base64url");
+}
 
 export async function hashPassword(password: string): Promise<string> {
   return await hash(password, PARAMETERS);

@@ -37,20 +37,22 @@ export function addMoveCommand(program: Command): void {
     .addHelpText("after", HELP)
     .action(async (options: Options) => {
       const direction = directionOf(options);
-      const settings = readAccountSettings();
+      const { dataDir, databaseUrl } = readAccountSettings();
+      if (databaseUrl === undefined)
+        throw new SettingsError("DATABASE_URL: set it, or DATABASE_URL_FILE, to the URL of PostgreSQL, postgres://…");
       // Imported only here, because the imports at the top are loaded at each start of the backend.
       const { createLog } = await import("../../log.ts");
       const { moveFromPostgres, moveToPostgres, describeDatabase } = await import("./move.ts");
-      const [file, database] = [join(settings.dataDir, "accounts.sqlite"), describeDatabase(settings.databaseUrl)];
+      const [file, database] = [join(dataDir, "accounts.sqlite"), describeDatabase(databaseUrl)];
       console.error(direction === "to" ? `moving the accounts of ${file} to ${database}` : `moving the accounts of ${database} to ${file}`);
       const run = direction === "to" ? moveToPostgres : moveFromPostgres;
-      const { rows, tables, hadBeenMoved } = await run({ ...settings, log: createLog("warn"), progress: printProgress() });
+      const { rows, tables, hadBeenMoved } = await run({ dataDir, databaseUrl, log: createLog("warn"), progress: printProgress() });
       console.error(
         hadBeenMoved
           ? `the target already has the same ${rows} rows in ${tables} tables: nothing was written`
           : `moved ${rows} rows of ${tables} tables, each read back and compared`,
       );
-      for (const line of direction === "to" ? afterTo(settings.dataDir) : afterFrom(settings.dataDir)) console.error(line);
+      for (const line of direction === "to" ? afterTo(dataDir) : afterFrom(dataDir)) console.error(line);
     });
 }
 
