@@ -20,13 +20,13 @@ import {
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../tenant-limits.ts";
 import { installTokenRow, newInstallToken } from "./install-token.ts";
-import type { EnrolmentDeps } from "./enrolment-tables.ts";
+import type { EnrolmentDeps, InstallTokenRow } from "./enrolment-tables.ts";
 import { type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const ROUTES = {
   create: {
     ...endpoint("POST", "/api/install-tokens", "admin", "enrolment"),
-    summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones, with those that expired",
+    summary: "Create an install token, which registers one cluster or host; at most 5,000 unused ones that have not expired",
     bodyIsOptional: true,
     body: closedSchema([], {
       ttl: {
@@ -96,6 +96,7 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
       await tenantDatabase(db, row.org_id)
         .transaction()
         .execute(async (trx) => {
+          await removeExpired(trx, row);
           const unused = trx.selectFrom("install_tokens").where("org_id", "=", row.org_id).where("used_at", "is", null);
           await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "unused install tokens", unused);
           await trx.insertInto("install_tokens").values(row).execute();
@@ -105,6 +106,12 @@ function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDe
       return await reply.code(201).send({ id: row.id, token, expires_at: expiresAt });
     },
   });
+}
+
+/** A used token stays, because its response may be requested again. */
+async function removeExpired(trx: EnrolmentDeps["db"], { org_id: orgId, created_at: now }: InstallTokenRow): Promise<void> {
+  const unused = trx.deleteFrom("install_tokens").where("org_id", "=", orgId).where("used_at", "is", null);
+  await unused.where("expires_at", "<=", now).execute();
 }
 
 function ttlMs(text: string): number {

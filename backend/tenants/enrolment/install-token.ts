@@ -71,7 +71,7 @@ function bearerToken(request: FastifyRequest): string {
 }
 
 function checkUsable(row: InstallTokenRow | undefined, idempotencyKey: string | undefined, now: Date): asserts row is InstallTokenRow {
-  if (!row) throw tokenRefused("unknown");
+  if (!row) throw tokenRefused("unknown or expired");
   if (row.used_at ? row.used_idempotency_key !== idempotencyKey : row.expires_at <= now)
     throw tokenRefused(row.used_at ? "used" : "expired");
 }

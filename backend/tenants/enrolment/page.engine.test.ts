@@ -85,7 +85,7 @@ describeOnEachStore((store) => {
     },
   );
 
-  test("limits an organisation to 5,000 users, keys and unused install tokens, until some are removed", async () => {
+  test("limits an organisation to 5,000 users, keys and unused install tokens, until some are removed or expire", async () => {
     const { orgId, token } = await makeOrg(backend);
     const post = (path: string, body: object) => backend.call("POST", path, { bearer: token, body });
     const id = (await post("/api/keys", { name: "first" })).json().key_id as string;
@@ -123,6 +123,13 @@ describeOnEachStore((store) => {
     await backend.call("DELETE", `/api/keys/${id}`, { bearer: token });
     const both = await Promise.all([post("/api/keys", { name: "late" }), post("/api/keys", { name: "later" })]);
     expect(both.map(({ statusCode }) => statusCode).sort((a, b) => a - b)).toEqual([201, 409]);
+    await db
+      .updateTable("install_tokens")
+      .set({ expires_at: new Date(backend.clock.ms) })
+      .where("org_id", "=", orgId)
+      .execute();
+    expect((await post("/api/install-tokens", { ttl: "1h" })).statusCode).toBe(201);
+    expect(await db.selectFrom("install_tokens").select("id").where("org_id", "=", orgId).execute()).toHaveLength(1);
   });
 
   test("limits the nodes of a cluster's key; existing ones continue, and one silent for a day is replaced", async () => {
