@@ -32,6 +32,9 @@ export class PieceCount {
 /** For streams of HTTP/2, whose frames are pieces. `cutOff` is called when they are too small. */
 export function limitPieces(stream: Readable, cutOff: () => void): void {
   const count = new PieceCount();
+  // Frames in the packet of the head arrive before the stream is announced. Node's types lack the property.
+  const { readableBuffer } = stream as Readable & { readonly readableBuffer: readonly Buffer[] };
+  if (readableBuffer.some((piece) => !count.add(piece.length))) return cutOff();
   const push = stream.push.bind(stream);
   stream.push = (piece: Buffer | null, encoding) => {
     if (piece === null || count.add(piece.length)) return push(piece, encoding);

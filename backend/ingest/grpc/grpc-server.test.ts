@@ -240,21 +240,25 @@ const fields = (headers: Readonly<Record<string, string>>): Buffer => {
 };
 const CALL = { ":method": "POST", ":scheme": "http", ":path": LOGS, ":authority": "x", "content-type": "application/grpc" };
 
-test("disconnects a client that sends its message in frames of one byte, and stores nothing", async () => {
+test("disconnects a client that sends its message in frames of one byte, also with the head of the call, and stores nothing", async () => {
   const message = Buffer.concat([Buffer.from([0, 0, 0, 4, 0]), Buffer.alloc(1024, "text")]);
-  const send = async (bytes: number): Promise<Socket> => {
+  const send = async (bytes: number, isOnePacket = false): Promise<Socket> => {
     const pieces = Array.from({ length: Math.ceil(message.length / bytes) }, (_, at) =>
       frame(DATA, (at + 1) * bytes < message.length ? 0 : END_STREAM, 1, message.subarray(at * bytes, (at + 1) * bytes)),
     );
     const socket = connectTcp(server.port, "127.0.0.1").on("error", () => undefined);
     const head = frame(HEADERS, END_HEADERS, 1, fields({ ...CALL, "x-api-key": "good" }));
+    if (isOnePacket) {
+      socket.resume().write(Buffer.concat([OPENING, head, ...pieces]));
+      return socket;
+    }
     socket.write(Buffer.concat([OPENING, head, frame(PING, 0, 0, Buffer.alloc(8))]));
     // The call has begun when the server answers the ping.
     await once(socket, "data");
     socket.resume().write(Buffer.concat(pieces));
     return socket;
   };
-  await once(await send(1), "close");
+  for (const isOnePacket of [false, true]) await once(await send(1, isOnePacket), "close");
   expect(received).toEqual([]);
   const served = await send(100);
   await vi.waitFor(() => expect(received).toEqual([message.subarray(5)]), { timeout: 30_000 });

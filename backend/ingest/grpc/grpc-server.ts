@@ -148,8 +148,9 @@ export class GrpcServer implements AsyncDisposable {
     const socket = session && this.#sockets.get(session as ServerHttp2Session);
     // Safe to ignore: the call has its response or is gone.
     stream.on("error", () => undefined);
-    if (!session || !socket || stream.destroyed) return;
+    if (!session || !socket) return;
     limitPieces(stream, () => session.destroy(undefined, constants.NGHTTP2_ENHANCE_YOUR_CALM));
+    if (stream.destroyed) return;
     let isBusy = false;
     const authenticated = (orgId: string): void => {
       this.#connections.authenticated(socket, orgId);
