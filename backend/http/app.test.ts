@@ -2,6 +2,7 @@ import { Agent, request as send } from "node:http";
 import type { AddressInfo } from "node:net";
 import { pino } from "pino";
 import { expect, test, vi } from "vitest";
+import { currentOwner, NO_OWNER } from "../admission/request-owner.ts";
 import { ApiError, ERROR_CODES, type ErrorCode } from "../errors.ts";
 import { createLog } from "../log.ts";
 import { closeRoutes, createApp, listRoutes } from "./app.ts";
@@ -160,6 +161,16 @@ test("a client that retries on its connection does not delay a stop", async () =
   await stopping;
   agent.destroy();
   expect(statuses).toEqual([503, "ECONNREFUSED"]);
+});
+
+test("requests run for their owner, whose statements wait in one line, but those of ingest do not pay for it", async () => {
+  const app = await createApp({ log: createLog("silent") });
+  app.get("/page", async () => ({ owner: currentOwner() }));
+  app.post("/ingest", { config: { signal: "logs" } }, async () => ({ owner: currentOwner() }));
+  await closeRoutes(app);
+  expect((await app.inject({ method: "GET", url: "/page", remoteAddress: "192.0.2.7" })).json()).toEqual({ owner: "192.0.2.7" });
+  expect((await app.inject({ method: "POST", url: "/ingest" })).json()).toEqual({ owner: NO_OWNER });
+  await app.close();
 });
 
 test("a start may take longer than Fastify's ten seconds", async () => {

@@ -193,7 +193,9 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
       request.isConnectionBusy = true;
     }
     readQuery(request, orgId !== undefined);
-    runFor(orgId ?? networkOf(request.ip), done);
+    // Ingest looks up its senders before, many at once, and pays for no owner: storage/write-path/once-writer.ts sets it where it is needed.
+    if (request.routeOptions.config.signal !== undefined) done();
+    else runFor(orgId ?? networkOf(request.ip), done);
   });
   app.addHook("onSend", (request, reply, payload, done) => {
     announceClose(request, reply, options.draining?.aborted ?? false);

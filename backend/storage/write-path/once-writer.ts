@@ -4,6 +4,7 @@
 // After a failure of unknown outcome, and after a restart once the journal is replayed, the table is queried (columns org_id, host_id,
 // body_hash, received_at). If replicas share the table, the earlier insert is first made void, because it may still be under way: the engine
 // stores one insert per deduplication token and partition, so a repetition under the earlier token leaves nothing for the earlier insert.
+import { runFor } from "../../admission/request-owner.ts";
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
@@ -157,8 +158,10 @@ export class OnceWriter implements AsyncDisposable {
   /** Throws ApiError `unavailable` while another replica may be waiting for an insert of this body. */
   async #insert(batch: WriterBatch, section: DayRows, token: string): Promise<void> {
     const claim = `${this.#table}:${token}`;
-    if (this.#clickhouse.shared && section.count >= TOKEN_ROWS) return this.#insertAlone(batch, section, { token, claim });
-    while (!(await this.#add(batch, section, claim))) if (await this.#isStoredByEarlier(batch, section, claim)) return;
+    // The owner of statements in the account database: requests of ingest have none, because few of them need the database.
+    const own = <T>(work: () => Promise<T>): Promise<T> => runFor(batch.orgId, work);
+    if (this.#clickhouse.shared && section.count >= TOKEN_ROWS) return own(() => this.#insertAlone(batch, section, { token, claim }));
+    while (!(await this.#add(batch, section, claim))) if (await own(() => this.#isStoredByEarlier(batch, section, claim))) return;
   }
 
   /** All inserts of such a body have the same token, so they may overlap. */
