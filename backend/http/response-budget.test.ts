@@ -1,7 +1,8 @@
-import { once } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { connect, type AddressInfo, type Socket } from "node:net";
-import { fastify } from "fastify";
-import { expect, test } from "vitest";
+import { fastify, type FastifyReply } from "fastify";
+import { expect, test, vi } from "vitest";
+import { stub } from "../../test/fixtures/stub.ts";
 import { ResponseBudget, type ResponseBudgetOptions } from "./response-budget.ts";
 
 const MIB = 1024 * 1024;
@@ -93,6 +94,28 @@ test("does not count a response to a client that has already disconnected", asyn
   expect(await heldBytes).toBe(0);
   await app.close();
 });
+
+test.each([
+  [17, 20],
+  [13, 3],
+])(
+  "disconnects a client that reads less than 16 KiB/s on average after the first 30 s: at %i KB/s it gets %i chunks of 20",
+  async (speed, served) => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+    using _real = { [Symbol.dispose]: () => vi.useRealTimers() };
+    const raw = Object.assign(new EventEmitter(), { destroy: () => raw.emit("close") });
+    const reply = stub<FastifyReply>({ raw: stub(raw), header: vi.fn() });
+    const closed = vi.fn();
+    raw.once("close", closed);
+    let chunks = 0;
+    for await (const chunk of new ResponseBudget().stream("a", reply, [Buffer.alloc(20 * 256 * 1024)])) {
+      vi.advanceTimersByTime((chunk as Buffer).length / speed);
+      if (closed.mock.calls.length > 0) break;
+      chunks += 1;
+    }
+    expect(chunks).toBe(served);
+  },
+);
 
 test("disconnects a client that does not read", async () => {
   await using server = await serve(20, { stallMs: 200 });

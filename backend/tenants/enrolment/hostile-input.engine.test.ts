@@ -3,6 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { array, assert, asyncProperty, constantFrom, integer, jsonValue, oneof, record, string } from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { listRoutes } from "../../http/app.ts";
 import { accountsApp, installToken, makeOrg, registerCluster, registerHost } from "../../../test/fixtures/accounts-app.ts";
 import type { AccountsApp, CallOptions, Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
@@ -47,6 +48,29 @@ describeOnEachStore((store) => {
     const answer = await backend.call(method, url, options);
     return answer.statusCode >= 500 ? `${method} ${url} ${JSON.stringify(options.body)}: ${answer.statusCode} ${answer.body}` : undefined;
   }
+
+  store.once("without authentication, only logins, invitations and single sign-on read a body, of at most 8 KiB", async () => {
+    const readers: string[] = [];
+    for (const [url, methods] of listRoutes(backend.app)) {
+      for (const method of [...methods].filter((one) => one !== "GET")) {
+        const path = url.replaceAll(/:\w+/g, randomUUID());
+        const statusOf = async (length: number) =>
+          (await backend.call(method, path, { address: "192.0.2.9", body: { text: "x".repeat(length) } })).statusCode;
+        // A body that is not valid for the route.
+        if ((await statusOf(1)) !== 400) continue;
+        readers.push(`${method} ${url}`);
+        expect([url, await statusOf(8192)]).toEqual([url, 413]);
+      }
+    }
+    expect(readers.sort()).toEqual([
+      "POST /api/auth/invitation",
+      "POST /api/auth/invitation/accept",
+      "POST /api/auth/login",
+      "POST /api/auth/oidc/cli",
+      "POST /api/auth/oidc/token",
+      "POST /api/auth/session",
+    ]);
+  });
 
   const bodies: [string, string, Record<string, unknown>, () => CallOptions | Promise<CallOptions>][] = [
     ["POST", "/api/auth/login", { email: "a@b", password: "wrong" }, () => ({ address: randomUUID() })],

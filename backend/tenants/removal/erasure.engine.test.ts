@@ -10,7 +10,7 @@ import { openStores } from "../../../test/conformance/telemetry-stores.ts";
 import { filesWith } from "../../../test/fixtures/engine-files.ts";
 import { startTestEngine } from "../../../test/fixtures/metrics-engine.ts";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
+import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { migrate as migrateClickHouse } from "../../engines/clickhouse/migrate.ts";
 import { Sql, sql as statement } from "../../engines/clickhouse/sql.ts";
 import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
@@ -32,6 +32,13 @@ async function addDeadLetters(journal: string): Promise<void> {
     const content = await readFile(join(journal, name));
     await writeFile(join(journal, "dead-letters", `1-${name}.damaged`), content.fill(0, 0, 20));
   }
+}
+
+/** Keeps rows as dead letters, as if the engine had permanently refused them. */
+async function refuseRows({ pending }: ClickHouse, orgId: string, text: string): Promise<void> {
+  const rows = { count: 1, streamLengths: [], bytes: Buffer.from(text) };
+  for (const table of ["logs", "spans"])
+    await pending?.openJournal(table, []).keepDeadLetter({ orgId, hostId: "host", bodyHash: undefined, day: 0, columnsId: 0, rows });
 }
 
 const log = createLog("silent");
@@ -103,6 +110,8 @@ test("neither a table nor a file of the engines contains anything of a deleted o
   expect(kept.slice(0, 2)).toEqual([150, 3]);
 
   await addDeadLetters(join(engine.dataDir, "metrics-journal"));
+  await refuseRows(clickhouse, gone, secret);
+  await refuseRows(clickhouse, stays, "of-another");
   await beginDeletion(db, { orgId: gone, name: `of ${gone}`, by: "root@localhost", at: new Date() });
   const retention = new OrgRetention(DAYS);
   retention.useDatabase(database.tables());
@@ -121,6 +130,7 @@ test("neither a table nor a file of the engines contains anything of a deleted o
   expect(await rowsOf(stays)).toEqual(kept);
   expect(await db.selectFrom("orgs").select("id").execute()).toEqual([{ id: stays }]);
   await expect.poll(() => filesWith(files.clickhouse, secret), { timeout: 60_000, interval: 500 }).toEqual([]);
+  expect(await readdir(join(files.clickhouse, "journal/logs/dead-letters"))).toHaveLength(1);
   expect(filesWith(files.accounts, secret)).toEqual([]);
   expect((await metrics.query(gone, "query", new URLSearchParams({ query: "a_metric" }))).body.toString()).toContain('"result":[]');
   // The engine's index keeps names and labels until its month leaves with METRICS_RETENTION (docs/guarantees.md). Its journal does not.
