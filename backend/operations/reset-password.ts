@@ -15,7 +15,7 @@ import { describeDatabase } from "./backup/move.ts";
 const COMMAND = "atherops-backend reset-password";
 const MAX_NAMED_OPERATORS = 10;
 
-export interface AccountStore {
+interface AccountStore {
   readonly dataDir: string;
   /** Unset: the accounts are embedded. May contain a password. */
   readonly databaseUrl: string | undefined;
