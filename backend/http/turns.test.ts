@@ -218,6 +218,18 @@ test("begins few TLS handshakes in a turn of the event loop, however many connec
   server.close();
 });
 
+test("begins no TLS handshake of a client that sends nothing", async () => {
+  using folder = temporaryFolder();
+  const tls = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
+  makeCertificate(tls.certFile, tls.keyFile, "localhost");
+  await listening({ tls, headMs: 100 });
+  const failed = vi.fn();
+  app.server.on("tlsClientError", failed);
+  const client = connect((app.server.address() as { port: number }).port, "127.0.0.1").resume();
+  await once(client, "close");
+  expect(failed).not.toHaveBeenCalled();
+});
+
 test("handles a body that is not HTTP once, in however many TLS records of one packet it arrives", async () => {
   using folder = temporaryFolder();
   const tls = { certFile: join(folder.path, "crt"), keyFile: join(folder.path, "key") };
