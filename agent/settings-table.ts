@@ -83,7 +83,7 @@ export const BOTH = {
       default: "30s",
       value: "metricsInterval",
       description:
-        "Collection interval of metrics of the host, kubelet, cAdvisor and scraped pods; state of the cluster is collected every 10 s, or more often if this is shorter.",
+        "Collection interval of metrics of the host, kubelet, cAdvisor and scraped pods, unless their monitor sets one; state of the cluster is collected every 10 s, or more often if this is shorter.",
     }),
     logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000 }), {
       default: "168h",

@@ -1,6 +1,6 @@
 // `diagnose`: runs all checks, prints problems with advice, and writes a support bundle. Invariants: no secret is printed or written, not even
-// the outgoing proxy's password without its URL; apart from one heartbeat, it changes nothing; a check that throws counts as failed, and the
-// other checks still run.
+// the outgoing proxy's password without its URL; it changes nothing, apart from one heartbeat and, on a host, the mode of a credentials file
+// that others may read; a check that throws counts as failed, and the other checks still run.
 import { writeFileSync } from "node:fs";
 import { unescape } from "node:querystring";
 import { gzipSync } from "node:zlib";
