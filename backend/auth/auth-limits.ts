@@ -43,7 +43,7 @@ export const MAX_ISSUER_URL_LENGTH = 500;
 // issuers/trusted-issuers.ts
 /** Trusted issuers of an organisation. */
 export const MAX_ISSUERS_PER_ORG = 1000;
-/** Keys and rules of all trusted issuers of an organisation. */
+/** Stored keys and rules of all trusted issuers of an organisation. */
 export const MAX_ISSUERS_BYTES_PER_ORG = 4 * 1024 * 1024;
 /** @internal Issuers that a replica remembers. */
 export const MAX_CACHED_ISSUERS = 2000;

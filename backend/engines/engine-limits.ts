@@ -26,7 +26,7 @@ export const MAX_READ_MEMORY_BYTES = 400_000_000;
 export const MAX_WAITING_STATEMENTS_PER_ORG = 1000;
 
 // relational/row-limits.ts
-/** Rows per organisation of each kind that has no limit of its own, such as users and keys. */
+/** Users of an organisation, and also its read tokens, its ingest tokens, its unused install tokens and its keys of direct senders. */
 export const MAX_ROWS_PER_ORG = 5000;
 
 // sqlite/thread.ts

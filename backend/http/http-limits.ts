@@ -39,7 +39,7 @@ export const MIN_BODY_PIECE_BYTES = 128;
 export const FREE_BODY_PIECES_PER_SECOND = 200;
 
 // request-identity.ts
-/** Characters of an `Authorization` header with a read token or an ingest token; longer ones are ignored. */
+/** Characters of an `Authorization` header with a read token, an ingest token or an issuer's token; longer ones are ignored. */
 export const MAX_AUTHORIZATION_LENGTH = 8192;
 
 // response-budget.ts

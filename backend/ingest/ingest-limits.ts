@@ -45,7 +45,7 @@ export const MAX_WAITING_BODIES_PER_ORG = 256;
 export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
 
 // otlp/value.ts
-/** Nesting of an attribute. */
+/** Nesting of the lists and maps of an attribute, or of the body of a log record. */
 export const MAX_VALUE_DEPTH = 64;
 
 // remote-write/exemplar-list.ts

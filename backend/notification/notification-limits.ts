@@ -172,5 +172,5 @@ export const MAX_TIME_RANGES = 20;
 export const MAX_SILENCE_BYTES = 4096;
 /** A silence ends at most so long after it was created or changed. */
 export const MAX_SILENCE_MS = 366 * 86_400_000;
-/** Silences of an organisation that have not ended; at most as many ended ones are kept. */
+/** Silences of an organisation that have not ended. */
 export const MAX_SILENCES_PER_ORG = 500;

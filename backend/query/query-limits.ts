@@ -58,7 +58,7 @@ export const MAX_WINDOWS_PER_RECORD = 16n;
 // loki/label-queries.ts
 /** @internal Characters of a value of a detected field; longer values are not suggested. */
 export const MAX_DETECTED_VALUE_LENGTH = 1024;
-/** Label names, values or series in one response of the Loki API. */
+/** Values of a label, or series, in one response of the Loki API. */
 export const MAX_LABEL_VALUES = 10_000;
 /** @internal Size of the engine's result for one request of labels. */
 export const MAX_LABEL_ANSWER_BYTES = 16 * 1024 * 1024;

@@ -91,7 +91,7 @@ export const MAX_METRIC_ANSWER_BYTES = 64 * 1024 * 1024;
 export const MAX_PARSED_ANSWER_BYTES = 16 * 1024 * 1024;
 
 // page.ts
-/** Rows of one page. */
+/** Log records, spans or traces of one page. */
 export const MAX_LIMIT = 500;
 
 // traces/operation-points.ts
