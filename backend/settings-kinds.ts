@@ -147,7 +147,7 @@ export const domains: Kind<string[]> = {
 
 /** As VictoriaMetrics' `-retentionPeriod`: a number with h, d, w, M or y; without a unit, months of 31 days. */
 export const retention: Kind<Retention> = {
-  type: "retention (h, d, w, y)",
+  type: "retention (h, d, w, M, y)",
   parse: (text, report) => {
     const [, count, unit = ""] = /^(\d+(?:\.\d+)?)([hdwMy]?)$/.exec(text) ?? [];
     const ms = Number(count) * (durationMs(unit === "" || unit === "M" ? "31d" : `1${unit}`) ?? Number.NaN);

@@ -27,7 +27,7 @@ export const SETTINGS_TABLE = {
     api: setting("API_LISTEN", address, {
       default: "127.0.0.1:8080",
       description:
-        "Ingest, queries, login, administration. Without a host, this and the next listeners use `[::]`, which includes IPv4, or `0.0.0.0` if there is no IPv6.",
+        "Ingest, queries, login, administration. Without a host, the listeners of the backend use `[::]`, which includes IPv4, or `0.0.0.0` if there is no IPv6.",
     }),
     alerting: setting("ALERTING_LISTEN", address, { default: "127.0.0.1:8082", description: "Alert rules and notifications." }),
     health: setting("HEALTH_LISTEN", address, {
@@ -55,7 +55,7 @@ export const SETTINGS_TABLE = {
     maxConnections: setting("MAX_CONNECTIONS", integer({ min: 64 }), {
       default: "8192",
       description:
-        "Maximum number of connections to the API and OTLP over gRPC together. The alerting listener has a separate limit of the same size. If a limit is reached, the backend closes idle and unauthenticated connections first.",
+        "Maximum number of connections to the API and OTLP over gRPC together. The alerting listener has a separate limit of the same size. If a limit is reached, a new connection replaces an idle or unauthenticated one.",
     }),
     isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
   }),
@@ -81,7 +81,7 @@ export const SETTINGS_TABLE = {
     dataDir: setting("DATA_DIR", path, {
       default: "./data",
       value: "persistence",
-      description: "Folder for all data of the embedded engines.",
+      description: "Folder for all data that the backend stores itself: embedded engines, journals, generated secrets.",
     }),
     databaseUrl: setting("DATABASE_URL", postgresUrl, {
       isSecret: true,
@@ -135,7 +135,8 @@ export const SETTINGS_TABLE = {
     }),
     clickhouseColdAfterDays: setting("CLICKHOUSE_COLD_AFTER_DAYS", integer({ min: 1 }), {
       unit: "days",
-      description: "Age above which logs and spans move to `CLICKHOUSE_COLD_VOLUME`, such as object storage.",
+      description:
+        "Age above which logs and spans move to `CLICKHOUSE_COLD_VOLUME`, such as object storage. Requires `CLICKHOUSE_STORAGE_POLICY`.",
     }),
     clickhouseColdVolume: setting("CLICKHOUSE_COLD_VOLUME", text, {
       default: "cold",
@@ -187,7 +188,7 @@ export const SETTINGS_TABLE = {
       default: "30d",
       value: "retention.metrics",
       description:
-        "How long the embedded VictoriaMetrics keeps samples. With an external one, the same as its `-retentionPeriod`: the backend drops older samples that arrive.",
+        "How long the embedded VictoriaMetrics keeps samples; an operator may set a shorter time for an organisation. With an external one, the same as its `-retentionPeriod`: the backend drops older samples that arrive.",
     }),
     metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
       default: "always",
@@ -214,26 +215,26 @@ export const SETTINGS_TABLE = {
       unit: "bytes/s",
       value: "quota.bytesPerSecond",
       description:
-        "Limit per organisation, for all replicas together; 0: unlimited. Each request body counts with its decompressed size or its stored size, whichever is larger. Bodies that are rejected for their content count too.",
+        "Default limit of an organisation, for all replicas together; 0: unlimited. Each request body counts with its decompressed size or its stored size, whichever is larger. Bodies that are rejected for their content count too.",
     }),
     quotaRecordsPerSecond: setting("QUOTA_RECORDS_PER_SECOND", integer({ min: 0 }), {
       default: "0",
       unit: "records/s",
       value: "quota.recordsPerSecond",
-      description: "Limit per organisation, for all replicas together; 0: unlimited.",
+      description: "Default limit of an organisation, for all replicas together; 0: unlimited.",
     }),
     quotaActiveSeries: setting("QUOTA_ACTIVE_SERIES", integer({ min: 0 }), {
       default: "0",
       unit: "series",
       value: "quota.activeSeries",
       description:
-        "Maximum number of active series per organisation. A series is active for 30 to 60 minutes after its last sample, and counts once for each KiB that its labels begin; the count is accurate to about 2 %. 0: unlimited.",
+        "Default limit of an organisation's active series. A series is active for 30 to 60 minutes after its last sample, and counts once for each KiB that its labels begin; the count is accurate to about 2 %. 0: unlimited.",
     }),
     ingestMemoryMib: setting("INGEST_MEMORY_MIB", integer({ min: 64 }), {
       default: "512",
       unit: "MiB",
       description:
-        "Memory for request bodies, compressed and decompressed; above this, the backend returns 503. Decoded rows can use another 256 MiB, of which one organisation can use half.",
+        "Memory for request bodies, compressed and decompressed, which organisations share; a body for which none is left gets 503. Decoded rows can use another 256 MiB.",
     }),
   }),
   ...group("Alerting", {
@@ -250,7 +251,7 @@ export const SETTINGS_TABLE = {
     }),
     evaluatorListen: setting("EVALUATOR_LISTEN", listen("0.0.0.0"), {
       default: "127.0.0.1:8880",
-      description: "Address of the embedded vmalert.",
+      description: "Address of the embedded vmalert. Without a host, it uses `0.0.0.0`.",
     }),
     evaluatorQueryUrl: setting("EVALUATOR_QUERY_URL", urls, {
       value: "distributed.vmalert.queryUrl",
@@ -316,7 +317,11 @@ export const SETTINGS_TABLE = {
       description:
         "Proxy for https requests to `OIDC_ISSUER`, trusted issuers and notification channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
     }),
-    httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Proxy for http requests." }),
+    httpProxy: setting("HTTP_PROXY", proxyUrl, {
+      isSecret: true,
+      isEitherCase: true,
+      description: "Proxy for http requests to `OIDC_ISSUER`.",
+    }),
     noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that bypass the proxy." }),
   }),
   ...group("Access", {

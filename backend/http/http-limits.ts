@@ -43,7 +43,7 @@ export const FREE_BODY_PIECES_PER_SECOND = 200;
 export const MAX_AUTHORIZATION_LENGTH = 8192;
 
 // response-budget.ts
-/** Memory of responses that clients have not read yet and of running queries; one organisation can use at most half. */
+/** Memory of responses to queries that clients have not read yet, and of running queries; organisations share it. */
 export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
 /** @internal Memory that is reserved for a response before its query runs; for a larger one, the rest when it is sent. */
 export const RESERVED_RESPONSE_BYTES = 4 * 1024 * 1024;
@@ -52,7 +52,7 @@ export const MAX_RESPONSE_STALL_MS = 30_000;
 /** A client that reads a response more slowly than this on average is disconnected, after 30 s at the earliest. */
 export const MIN_RESPONSE_BYTES_PER_SECOND = 16 * 1024;
 
-/** Memory of responses that clients without a credential have not read yet; one network can use at most half. */
+/** Memory of responses that clients without a credential have not read yet, on one listener; networks share it. */
 export const MAX_HELD_ANONYMOUS_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 // small-bodies.ts
