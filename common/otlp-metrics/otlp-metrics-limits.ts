@@ -35,7 +35,8 @@ export const MAX_LABEL_VALUE_BYTES = 1024;
 
 // series-labels.ts
 /**
- * Labels of a sample from OTLP; labels of the resource that do not fit are left out, and a point with more labels of its own is dropped.
+ * Labels of a sample from OTLP, without `le` and `quantile`; labels of the resource that do not fit are left out, and a point with more
+ * labels of its own is dropped.
  */
 export const MAX_LABELS = 35;
 /** @internal Attribute names whose label names are cached. */
