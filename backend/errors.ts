@@ -61,7 +61,7 @@ export const ERROR_CODES = {
   login_backoff: [429, "too many failed or concurrent logins, wrong current passwords or invalid invitations"],
   head_too_large: [
     431,
-    "path, query and headers exceed 64 KiB, or, on routes that need no credential and on those of enrolment, the query string 8,192 characters",
+    "path, query and headers exceed 64 KiB, or, without authentication and for enrolment, the query string 8,192 characters",
   ],
   internal: [
     500,
