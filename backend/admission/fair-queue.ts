@@ -41,7 +41,6 @@ export interface FairQueueOptions {
 }
 
 /** The default message, for queues that are never full or whose callers replace it. */
-const FULL = "too many requests of this organisation are waiting: try again";
 
 /** A slot of an organisation with nothing running is not waited for longer than this, if another organisation used far more. */
 const PATIENCE_MS = 200;
@@ -54,7 +53,7 @@ const RETRY_TAKEN_S = 5;
 
 /** The organisation's queue is full. */
 export class QueueFullError extends ApiError {
-  constructor({ fullMessage = FULL, retryAfterS = 5 }: FairQueueOptions) {
+  constructor({ fullMessage = "too many requests of this organisation are waiting: try again", retryAfterS = 5 }: FairQueueOptions) {
     super("unavailable", fullMessage, { retryAfterS });
   }
 }
