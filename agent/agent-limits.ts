@@ -149,11 +149,15 @@ export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 /** Namespaces whose annotations change the collector's configuration; the oldest namespaces count. */
 export const MAX_POLICY_NAMESPACES = 100;
 
+<<<<<<< HEAD
 /** JSON of all namespaces with their annotations for logs; if it is exceeded, pod logs of the largest namespaces are not read. */
+=======
+/** JSON of the annotations of all namespaces; if it is exceeded, pod logs of the largest namespaces are not sent. */
+>>>>>>> 6bdbb9c3 (agent: logs of a namespace whose policies are incomplete are dropped, not left unread)
 export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
 
 // policies/policy-resources.ts
-/** JSON of the LogPolicy objects of one namespace; if it is exceeded, the namespace's pod logs are not read. */
+/** JSON of the LogPolicy objects of one namespace; if it is exceeded, the namespace's pod logs are not sent. */
 export const MAX_NAMESPACE_POLICY_CHARACTERS = 64 * 1024;
 /** LogPolicy objects of one namespace that are applied, oldest first. */
 export const MAX_NAMESPACE_POLICIES = 8;

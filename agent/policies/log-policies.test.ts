@@ -191,7 +191,7 @@ test("large LogPolicy objects of other namespaces evict no redaction, and a name
   expect(annotationsOf(pod({}))).toEqual({ "effective.atherops.io/redact": "(?:card)" });
   expect(annotationsOf(pod({ "atherops.io/logs": "true" }, "greedy"))).toEqual({ "atherops.io/logs": "false" });
   const { refused, dropped } = policies.status();
-  expect(refused["namespace greedy"]).toContain("pod logs are not read");
+  expect(refused["namespace greedy"]).toContain("pod logs are not sent");
   expect(refused).not.toHaveProperty("namespace shop");
   expect(dropped).toBeGreaterThan(1000);
 });

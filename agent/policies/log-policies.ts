@@ -2,7 +2,7 @@
 // objects that select it (the oldest first), these over the namespace's annotations, and these over the settings. Redactions add up, and the
 // lowest rate limit applies. Invariants: a pod's annotations affect only its own records; only annotations of namespaces change the
 // collector's configuration, because users of a namespace have no permission to set them; an invalid annotation is ignored and reported; logs
-// of a namespace whose policies are not all known are not read.
+// of a namespace whose policies are not all known are not sent.
 import { Outage } from "../../common/outage.ts";
 import { OPT_OUT_ANNOTATION } from "../collector/config/fragments/kubernetes-attributes.ts";
 import type { NamespaceLogs } from "../collector/config/fragments/pod-logs.ts";
@@ -58,7 +58,7 @@ interface Namespace {
 
 const CHANGE_EVERY_MS = 5 * 60_000;
 const MAX_SHOWN = 100;
-const INCOMPLETE = "exceeds the memory limit of annotations and LogPolicy objects: its pod logs are not read until some are removed";
+const INCOMPLETE = "exceeds the memory limit of annotations and LogPolicy objects: its pod logs are not sent until some are removed";
 
 export class LogPolicies implements AsyncDisposable {
   /** Called after each change of a namespace, LogPolicy or rate: pods must be resolved again. */
