@@ -118,11 +118,11 @@ export const MAX_MONITOR_CHARACTERS = 1024 * 1024;
 export const MAX_MONITOR_TARGETS = 10_000;
 
 // monitors/pod-targets.ts
-/** JSON of the scrape targets of one pod; its further ports are not scraped. */
+/** JSON of the targets of one pod for ServiceMonitors and PodMonitors; its further ports are not scraped. */
 export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 
 // monitors/monitors.ts
-/** JSON of all scrape targets of a node; if it is exceeded, the largest jobs lose targets. */
+/** JSON of the targets of all these jobs on a node; if it is exceeded, the largest jobs lose targets. */
 export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 
 // kubernetes/object-watch.ts
@@ -149,11 +149,7 @@ export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 /** Namespaces whose annotations change the collector's configuration; the oldest namespaces count. */
 export const MAX_POLICY_NAMESPACES = 100;
 
-<<<<<<< HEAD
-/** JSON of all namespaces with their annotations for logs; if it is exceeded, pod logs of the largest namespaces are not read. */
-=======
-/** JSON of the annotations of all namespaces; if it is exceeded, pod logs of the largest namespaces are not sent. */
->>>>>>> 6bdbb9c3 (agent: logs of a namespace whose policies are incomplete are dropped, not left unread)
+/** JSON of all namespaces with their annotations for logs; if it is exceeded, pod logs of the largest namespaces are not sent. */
 export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
 
 // policies/policy-resources.ts

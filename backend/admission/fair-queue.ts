@@ -40,8 +40,6 @@ export interface FairQueueOptions {
   readonly retryAfterS?: number;
 }
 
-/** The default message, for queues that are never full or whose callers replace it. */
-
 /** A slot of an organisation with nothing running is not waited for longer than this, if another organisation used far more. */
 const PATIENCE_MS = 200;
 const CHECK_MS = 50;
