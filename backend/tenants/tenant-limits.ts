@@ -22,7 +22,7 @@ export const MAX_NODES = 5000;
 // enrolment/heartbeat-batcher.ts
 /** @internal Heartbeats of one statement. */
 export const MAX_BATCHED_HEARTBEATS = 200;
-/** Heartbeats of one organisation's clusters, or of its hosts, that wait to be written; further ones are refused. */
+/** Heartbeats of one organisation's nodes that wait to be written, and of its hosts; further ones are refused. */
 export const MAX_WAITING_HEARTBEATS = 2000;
 
 // enrolment/heartbeats.ts
