@@ -1,6 +1,7 @@
 // Reads how far the collector has read its files, from the offsets that it stores at the end of each pass, in protobuf (pkg/stanza v0.149,
 // fileconsumer/internal/checkpoint/proto). Invariants: it never writes; a store that changes while it is read, or has another form, yields
-// undefined. The result only serves to report files: no line depends on it.
+// undefined. By the offsets, the agent reports files that are not read, closes deleted files that are read to their end, and opens rotated
+// ones that are not (agent/collector/files/log-files.ts); without them, it closes no deleted file before its age or their number requires it.
 import { type FileHandle, open } from "node:fs/promises";
 import { VARINT, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { readEntries } from "./bbolt-file.ts";
