@@ -92,11 +92,12 @@ export const MUTANTS: readonly Mutant[] = [
   ),
   mutant("a failed replay forgets its batch", COMMIT, "        this.#replay = batch.concat(this.#replay);\n", ""),
   mutant("failed entries are replayed during the recovery", COMMIT, "        await this.#recovering;\n", ""),
+  mutant("journaled bodies are not recognised after a restart", ONCE, "else this.#stored.add(identity.sender, identity.hash);", ""),
   mutant(
-    "journaled bodies are not recognised after a restart",
+    "bodies are recognised that are only in the page cache",
     ONCE,
-    "if (bodyHash !== undefined) this.#stored.add(senderOf(orgId, hostId, day), BigInt(bodyHash));",
-    "void [orgId, hostId, bodyHash, day];",
+    "if (settled) void this.#recogniseLater(identity, settled);",
+    "if (settled) this.#stored.add(identity.sender, identity.hash);",
   ),
   mutant(
     "stored bodies are not recognised after a restart",

@@ -36,6 +36,8 @@ export interface JournaledEntry {
 export interface RecoveredEntry {
   readonly entry: JournalEntry;
   readonly journaled: JournaledEntry;
+  /** False if it may be only in the page cache, so that a power cut could lose it. */
+  readonly isOnDisk: boolean;
 }
 
 /** The content of a segment of an earlier process. */
@@ -113,10 +115,10 @@ export class RowJournal implements AsyncDisposable {
       try {
         const journaled = await this.append(entry);
         earlier.settle();
-        return { entry, journaled };
+        return { entry, journaled, isOnDisk: true };
       } catch {
         this.#isUnwritable ||= tries === WRITE_AGAIN_TRIES;
-        if (this.#isUnwritable) return { entry, journaled: earlier };
+        if (this.#isUnwritable) return { entry, journaled: earlier, isOnDisk: false };
         await sleep(WRITE_AGAIN_MS);
       }
     }

@@ -38,6 +38,12 @@ interface PendingEntry {
   readonly bytes: number;
 }
 
+/** An entry of an earlier process, without rows. */
+export interface RecoveredDay extends Pick<JournalEntry, "orgId" | "hostId" | "bodyHash" | "day"> {
+  /** Set if the journal's entry may not survive a power cut: resolves when the rows are in the table or in a dead letter. */
+  readonly settled: Promise<void> | undefined;
+}
+
 export class JournaledCommit implements TablePending, AsyncDisposable {
   readonly table: string;
   readonly #options: JournaledCommitOptions;
@@ -106,7 +112,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
    * Commits the entries of an earlier process; those that the engine does not accept now are retried later. Returns all of them, without
    * rows.
    */
-  async recover(): Promise<Omit<JournalEntry, "columnsId" | "rows">[]> {
+  async recover(): Promise<RecoveredDay[]> {
     const recovering = this.#recover();
     this.#recovering = recovering.catch(() => undefined);
     return await recovering;
@@ -123,17 +129,22 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       log.error({ event: "journal.rows_kept", table, bodies: this.#replay.length }, "journal keeps rows that the engine did not accept");
   }
 
-  async #recover(): Promise<Omit<JournalEntry, "columnsId" | "rows">[]> {
+  async #recover(): Promise<RecoveredDay[]> {
     const { journal, log, table, columnsId, convert } = this.#options;
-    const recovered: Omit<JournalEntry, "columnsId" | "rows">[] = [];
+    const recovered: RecoveredDay[] = [];
     for await (const segment of journal.recovered()) {
       reportDamage(this.#options, segment);
       const { entries } = segment;
-      const pending = entries.map(({ entry, journaled }) =>
-        this.#addPending((entry.columnsId === columnsId ? entry : convert?.(entry)) ?? entry, journaled),
-      );
-      for (const { entry } of entries)
-        recovered.push({ orgId: entry.orgId, hostId: entry.hostId, bodyHash: entry.bodyHash, day: entry.day });
+      const pending = entries.map(({ entry, journaled, isOnDisk }) => {
+        const { orgId, hostId, bodyHash, day } = entry;
+        const { promise: settled, resolve } = Promise.withResolvers<void>();
+        recovered.push({ orgId, hostId, bodyHash, day, settled: isOnDisk ? undefined : settled });
+        const settle = (): void => {
+          journaled.settle();
+          resolve();
+        };
+        return this.#addPending((entry.columnsId === columnsId ? entry : convert?.(entry)) ?? entry, { settle });
+      });
       try {
         const committed = await this.#commitMissing(pending);
         if (entries.length > 0)
@@ -277,14 +288,18 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
       if (unreadable.entry.columnsId !== columnsId)
         await this.#keepDeadLetter(unreadable, new Error("another version wrote the rows, with unknown columns"));
     const missing = readable.filter(({ entry }) => !stored.has(entry));
-    for (const pendingEntry of readable) {
-      if (!stored.has(pendingEntry.entry)) continue;
-      this.#settle(pendingEntry);
-      onStored(pendingEntry.entry.orgId);
-    }
     const committing = missing.map((entry) => this.#commitLater(entry));
     await commit.flush();
     await Promise.all(committing);
+    const found = readable.filter(({ entry }) => stored.has(entry));
+    const failed = new Set(this.#replay);
+    // The second entry of a body counts as stored, but only the second may be on disk: it stays until the first is in the table.
+    if (missing.some((entry) => failed.has(entry))) this.#replay = this.#replay.concat(found);
+    else
+      for (const pendingEntry of found) {
+        this.#settle(pendingEntry);
+        onStored(pendingEntry.entry.orgId);
+      }
     return missing.length;
   }
 }

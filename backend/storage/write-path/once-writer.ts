@@ -10,6 +10,7 @@ import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
 import type { NativeColumns, NativeRows } from "../../engines/clickhouse/native-block.ts";
 import { columnsIdOf, firstRow, type JournalEntry } from "../../engines/clickhouse/row-journal.ts";
 import { sql } from "../../engines/clickhouse/sql.ts";
+import { ApiError } from "../../errors.ts";
 import type { BodyClaims, ClaimedInsert } from "../../replicas/body-claims.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
@@ -57,6 +58,8 @@ export class OnceWriter implements AsyncDisposable {
   /** Days whose insert failed but may have been stored nevertheless. */
   readonly #uncertain = new RecentBodies(WINDOW_S * 1000);
   readonly #inProgress = new Map<string, Promise<void>>();
+  /** Days in the journal of an earlier process that a power cut could still lose, by token. */
+  readonly #unsynced = new Set<string>();
   /** Earlier inserts that can no longer store anything, by day. */
   readonly #voided = new RecentBodies(WINDOW_S * 1000);
   readonly #startedMs = performance.now();
@@ -122,8 +125,20 @@ export class OnceWriter implements AsyncDisposable {
     if (!this.#journaled) return;
     this.#clickhouse.pending?.add(this.#journaled);
     // Includes entries that the engine has not accepted yet.
-    for (const { orgId, hostId, bodyHash, day } of await this.#journaled.recover())
-      if (bodyHash !== undefined) this.#stored.add(senderOf(orgId, hostId, day), BigInt(bodyHash));
+    for (const { orgId, hostId, bodyHash, day, settled } of await this.#journaled.recover()) {
+      if (bodyHash === undefined) continue;
+      const identity = identifyDay({ orgId, hostId }, bodyHash, day);
+      if (settled) void this.#recogniseLater(identity, settled);
+      else this.#stored.add(identity.sender, identity.hash);
+    }
+  }
+
+  /** Until `settled` resolves, a repetition is neither acknowledged nor stored. */
+  async #recogniseLater({ sender, hash, token }: DayIdentity, settled: Promise<void>): Promise<void> {
+    this.#unsynced.add(token);
+    await settled;
+    this.#unsynced.delete(token);
+    this.#stored.add(sender, hash);
   }
 
   async #writeDay(batch: WriterBatch, section: DayRows): Promise<void> {
@@ -133,6 +148,7 @@ export class OnceWriter implements AsyncDisposable {
     // The same body may be in progress: a sender whose request timed out here sends it again.
     for (let earlier = this.#inProgress.get(token); earlier; earlier = this.#inProgress.get(token)) await earlier.catch(() => {});
     if (this.#stored.has(sender, hash)) return;
+    if (this.#unsynced.has(token)) throw new ApiError("storage_unavailable", "the journal cannot be written; try again");
     const writing = this.#writeNew(batch, section, identity);
     this.#inProgress.set(token, writing);
     try {
@@ -240,7 +256,7 @@ interface DayIdentity {
   readonly token: string;
 }
 
-function identifyDay({ orgId, hostId }: WriterBatch, hash: string, day: number): DayIdentity {
+function identifyDay({ orgId, hostId }: Pick<WriterBatch, "orgId" | "hostId">, hash: string, day: number): DayIdentity {
   return { sender: senderOf(orgId, hostId, day), hash: BigInt(hash), token: `${orgId}:${hostId}:${hash}:${day}` };
 }
 
