@@ -50,7 +50,7 @@ export const MUTANTS: readonly Mutant[] = [
     "records of an earlier process count without another fsync",
     JOURNAL,
     "const journaled = await this.append(entry);",
-    'const journaled = await Promise.reject<JournaledEntry>(new Error(""));',
+    "return { entry, journaled: earlier, isOnDisk: true };\n        const journaled = await this.append(entry);",
   ),
   mutant(
     "an unreadable segment is removed",

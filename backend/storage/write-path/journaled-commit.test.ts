@@ -356,7 +356,8 @@ it("keeps both entries of a body until the table has it, because the first one m
     await using earlier = new RowJournal(folder);
     await earlier.append(entry(1));
   }
-  const findStored = async (entries: readonly JournalEntry[]) => new Set(entries.slice(store.table.includes(1) ? 0 : 1));
+  const findStored = async (entries: readonly JournalEntry[]): Promise<Set<JournalEntry>> =>
+    new Set(entries.slice(store.table.includes(1) ? 0 : 1));
   await using store = opened({ folder, calls: { sync: () => Promise.reject(new Error("EIO")) }, findStored });
   store.engine.insert = () => {
     throw AWAY;
