@@ -39,7 +39,7 @@ interface PendingEntry {
 }
 
 /** An entry of an earlier process, without rows. */
-export interface RecoveredDay extends Pick<JournalEntry, "orgId" | "hostId" | "bodyHash" | "day"> {
+interface RecoveredDay extends Pick<JournalEntry, "orgId" | "hostId" | "bodyHash" | "day"> {
   /** Set if the journal's entry may not survive a power cut: resolves when the rows are in the table or in a dead letter. */
   readonly settled: Promise<void> | undefined;
 }
