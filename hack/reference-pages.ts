@@ -247,6 +247,6 @@ A query with one of these elements of Loki 3.7 fails with 400 \`invalid_paramete
 |---|---|
 ${[...functions, ...actions].join("\n")}
 
-Outside templates: \`ip()\`, \`approx_topk\`, the experimental \`variants\`, an \`offset\` after \`unwrap\` (write it before the stages: \`{…} [5m] offset 1h | … | unwrap …\`), and label filters with only a space between them (write \`and\` or a comma).
+Outside templates: \`ip()\`, \`approx_topk\`, the experimental \`variants\`, an \`offset\` after a parser and \`unwrap\` (write it before the stages: \`{…} [5m] offset 1h | … | unwrap …\`), and label filters with only a space between them (write \`and\` or a comma).
 `;
 }
