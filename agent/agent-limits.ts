@@ -135,7 +135,7 @@ export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
 export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
 /**
  * Characters of JSON of all monitors of one kind, all Services, or all LogPolicy objects; if it is exceeded, monitors and Services of the
- * largest namespaces are ignored, or their pod logs are not read.
+ * largest namespaces are ignored, or their pod logs are not sent.
  */
 export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
 

@@ -155,7 +155,7 @@ export const BOTH = {
       unit: "MiB",
       value: "collector.queueMib",
       description:
-        "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files and the journal. The second collector, which collects for the whole cluster, has two more. The queues of one collector together use at most half of the free disk space plus the space that they already use, but at least 1 MiB each. If a queue is full, files and the journal are not read, requests from applications are refused, and metrics that the collector itself collects are lost.",
+        "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files and the journal. The second collector, which collects for the whole cluster, has two more. The queues of one collector together use at most half of the free disk space plus the space that they already use, but at least 1 MiB each. If a queue is full, files and the journal are not read, requests from applications are refused, and metrics and Kubernetes events that the collector itself collects are lost.",
     }),
     otelcolPath: setting("OTELCOL_PATH", text, {
       description:

@@ -135,8 +135,7 @@ export const SETTINGS_TABLE = {
     }),
     clickhouseColdAfterDays: setting("CLICKHOUSE_COLD_AFTER_DAYS", integer({ min: 1 }), {
       unit: "days",
-      description:
-        "Age above which logs and spans move to `CLICKHOUSE_COLD_VOLUME`, such as object storage. Requires `CLICKHOUSE_STORAGE_POLICY`.",
+      description: "Age above which logs and spans move to `CLICKHOUSE_COLD_VOLUME`. Requires `CLICKHOUSE_STORAGE_POLICY`.",
     }),
     clickhouseColdVolume: setting("CLICKHOUSE_COLD_VOLUME", text, {
       default: "cold",
@@ -317,11 +316,7 @@ export const SETTINGS_TABLE = {
       description:
         "Proxy for https requests to `OIDC_ISSUER`, trusted issuers and notification channels, `http(s)://[user:password@]host:port`. The lower-case variable is read too.",
     }),
-    httpProxy: setting("HTTP_PROXY", proxyUrl, {
-      isSecret: true,
-      isEitherCase: true,
-      description: "Proxy for http requests to `OIDC_ISSUER`.",
-    }),
+    httpProxy: setting("HTTP_PROXY", proxyUrl, { isSecret: true, isEitherCase: true, description: "Proxy for http to `OIDC_ISSUER`." }),
     noProxy: setting("NO_PROXY", text, { isEitherCase: true, description: "Hosts and networks that bypass the proxy." }),
   }),
   ...group("Access", {
