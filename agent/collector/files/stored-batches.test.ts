@@ -273,6 +273,45 @@ describe("lines that the backend has stored", () => {
     expect(known(read())).toEqual([]);
   });
 
+  test.each([
+    ["before it looked at any file", 0],
+    ["after it had looked at files once", 200],
+  ])("are new if the next collector stored offsets after the clock was set back %s", (_, afterMs) => {
+    pass(10_000);
+    stored.add([read()]);
+    starts();
+    pass(afterMs);
+    nowMs -= 61_000;
+    pass(500);
+    remembers();
+    pass(200);
+    expect(known(read())).toEqual([]);
+    pass(55_000);
+    expect(known(read())).toEqual([]);
+  });
+
+  test("are recognised if the clock was set back since an earlier line at their offset was stored", () => {
+    starts();
+    const rewritten = read();
+    pass(200);
+    stored.add([rewritten]);
+    for (let save = 0; save < 3; save += 1) {
+      remembers();
+      pass(1000);
+    }
+    stored[Symbol.dispose]();
+    nowMs -= 3_600_000;
+    pass(1000);
+    remembers();
+    pass(1000);
+    const byOrphan = read();
+    pass(1000);
+    stored = open();
+    starts();
+    stored.add([byOrphan]);
+    expect(known(read())).toEqual([1]);
+  });
+
   test("stay uncertain while one of two receivers has not finished its first pass", () => {
     remembers("audit");
     pass(10_000);

@@ -16,7 +16,7 @@ import type { Log } from "../../log.ts";
 import { MAX_DOUBT_PERIODS } from "../../agent-limits.ts";
 import type { BatchId, FileBatch } from "./file-batch.ts";
 import { readFormerBatches } from "./former-batches.ts";
-import { type Doubt, isWithin, type Span, StoredLines } from "./stored-lines.ts";
+import { type Doubt, type Span, StoredLines } from "./stored-lines.ts";
 import { UnansweredRequests } from "./unanswered-requests.ts";
 
 export interface StoredBatchesOptions {
@@ -80,6 +80,8 @@ export class StoredBatches implements Disposable {
   #startedMs = 0;
   #highestMs = Number.NEGATIVE_INFINITY;
   #setBackToMs: number | undefined;
+  /** First and last time of the clock in each period between steps back, from the start of the collector to its first save of offsets. */
+  #periods: [fromMs: number, toMs: number][] = [];
   /** When the clock was last read. */
   #lookedMs = Number.NEGATIVE_INFINITY;
   /** When the first batch arrived that was read after the last period of doubt; of `performance`. */
@@ -129,6 +131,7 @@ export class StoredBatches implements Disposable {
     this.#isUpgrade = false;
     this.#startedMs = this.#highestMs = nowMs;
     this.#setBackToMs = undefined;
+    this.#periods = [[nowMs, nowMs]];
     this.#rewrite();
     clearInterval(this.#watch);
     this.#watch = setInterval(() => this.#watchOffsets(), this.#options.watchEveryMs ?? WATCH_EVERY_MS);
@@ -138,10 +141,10 @@ export class StoredBatches implements Disposable {
 
   /** Records that the backend has the lines of these batches. */
   add(batches: readonly BatchId[]): void {
-    const last = this.lines.doubts.at(-1);
+    const isDoubtOver = this.lines.doubts.at(-1)?.to !== undefined;
     for (const batch of batches) {
       this.lines.add(batch);
-      if (last?.to && batch.start >= last.to.start && !isWithin(last, batch)) this.#settlingMs ??= performance.now();
+      if (isDoubtOver && !this.lines.mayRepeat(batch)) this.#settlingMs ??= performance.now();
     }
     this.#append(batches);
   }
@@ -169,6 +172,10 @@ export class StoredBatches implements Disposable {
 
   #noteClock(nowMs: number): void {
     const wasSetBack = nowMs < this.#highestMs;
+    const period = this.#periods.at(-1);
+    // Lines may have been read between the step and this look at the clock.
+    if (period && nowMs < this.#lookedMs) this.#periods.push([nowMs - COMMIT_MS, nowMs]);
+    else if (period) period[1] = nowMs;
     this.#lookedMs = nowMs;
     this.#highestMs = Math.max(this.#highestMs, nowMs);
     if (!wasSetBack || (this.#setBackToMs ?? Number.POSITIVE_INFINITY) <= nowMs) return;
@@ -210,14 +217,17 @@ export class StoredBatches implements Disposable {
     this.#saved = stores;
     const { start, doubts } = this.lines;
     const doubt = doubts.at(-1);
-    if (doubt && !doubt.to) {
-      // Lines may have been read between the step and the look at the clock.
-      const fromMs = Math.min(this.#startedMs, (this.#setBackToMs ?? Number.POSITIVE_INFINITY) - COMMIT_MS);
-      // If the clock was set back, lines may have been read after the highest time that was seen.
-      const toMs = nowMs < this.#highestMs ? this.#highestMs + COMMIT_MS : nowMs;
-      this.lines.doubts = [...doubts.slice(0, -1), { ...doubt, to: { start, fromMs, toMs } }];
+    if (doubt && !doubt.to && this.#periods.length > 0) {
+      // Lines may have been read between the last look at the clock and a step.
+      const spans = this.#periods.map(([fromMs, toMs], i, { length }) => ({
+        start,
+        fromMs,
+        toMs: i < length - 1 ? toMs + COMMIT_MS : toMs,
+      }));
+      this.lines.doubts = [...doubts.slice(0, -1), ...spans.map((to) => ({ ...doubt, to }))].slice(-MAX_DOUBT_PERIODS);
       this.#isBehind = true;
     }
+    this.#periods = [];
     // If the clock was set back since the last look, lines may have been read after the save by the clock of before.
     if (!wasJustSetBack) {
       this.#highestMs = nowMs;

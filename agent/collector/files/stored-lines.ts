@@ -149,8 +149,10 @@ function noteReads(reads: Map<number, StoredBatch>, batch: StoredBatch): void {
   }
 }
 
-function isBefore(a: Read, b: Read): boolean {
-  return a.start < b.start || (a.start === b.start && a.readAtMs < b.readAtMs);
+/** The clock may have been set back between two reads of one start: only the one whose offset is not saved can be read again. */
+function isBefore(a: StoredBatch, b: StoredBatch): boolean {
+  if (a.start !== b.start) return a.start < b.start;
+  return a.isSaved === b.isSaved ? a.readAtMs < b.readAtMs : a.isSaved === true;
 }
 
 export function isWithin({ from, to }: Doubt, { start, readAtMs, isSaved }: Read & { isSaved?: boolean }): boolean {
