@@ -130,6 +130,7 @@ export class AgentHistory {
 
   #setClock(byMs: number): void {
     if (byMs < 0) this.#setBackMs = this.#machine.nowMs;
+    if (byMs < 0 && !this.#agent) this.#mixedTimesMs = this.#machine.nowMs;
     this.#machine.clock.aheadMs += byMs;
   }
 
@@ -201,14 +202,14 @@ export class AgentHistory {
 
   #end({ downMs, clockMs }: { downMs: number; clockMs: number }, withCollector: boolean): void {
     if (withCollector) this.#killCollector();
-    this.#setClock(clockMs);
-    if (clockMs < 0) this.#mixedTimesMs = this.#machine.nowMs;
-    if (!this.#agent) return;
-    this.#endedMs = this.#machine.nowMs;
-    this.#machine.kill(this.#agent.process);
-    this.#disk.closeAll();
-    for (const { answered } of this.#agent.requests) answered(undefined);
+    const agent = this.#agent;
     this.#agent = undefined;
+    this.#setClock(clockMs);
+    if (!agent) return;
+    this.#endedMs = this.#machine.nowMs;
+    this.#machine.kill(agent.process);
+    this.#disk.closeAll();
+    for (const { answered } of agent.requests) answered(undefined);
     this.#machine.outside(downMs, () => this.#start());
   }
 
