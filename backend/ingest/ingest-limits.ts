@@ -31,7 +31,7 @@ export const MAX_FAULTS = 100_000;
 // otlp/batch.ts
 /** JSON tokens of one record, resource or scope. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;
-/** Resources and scopes of a body. */
+/** Resources and scopes of a body of logs or spans. */
 export const MAX_RESOURCES_AND_SCOPES = 100_000;
 
 // otlp/otlp-decoder.ts

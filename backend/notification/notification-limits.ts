@@ -116,9 +116,15 @@ export const MAX_ALERT_ANNOTATION_LENGTH = 2048;
 export const MAX_MATCHERS = 20;
 /** Characters of a matcher's value; no regular expression matches a longer label. */
 export const MAX_MATCHER_LENGTH = 1000;
-/** Repetitions, alternatives and classes of a matcher's regular expression, each as often as it is repeated; a list of values has none. */
+/**
+ * Parts of a matcher's regular expression that match several characters or are repeated, each as often as it is repeated; n alternatives
+ * count as log2(n), rounded up. A list of values has none.
+ */
 export const MAX_EXPRESSION_STEPS = 12;
-/** Characters, classes and groups of all regular expressions of a list of matchers, each as often as it is repeated. */
+/**
+ * Characters, classes and groups of all regular expressions of a list of matchers, each as often as it is repeated; a list of values has
+ * none.
+ */
 export const MAX_EXPRESSION_PARTS = 2000;
 
 // model/message.ts

@@ -138,7 +138,7 @@ export const MAX_STAGE_CHARACTERS = 32 * 1024 * 1024;
 export const MAX_STAGE_TEXT_CHARACTERS = 256 * 1024;
 /** Characters of all regular expressions of a LogQL query; matchers of labels with a list of plain values do not count. */
 export const MAX_REGEX_CHARACTERS = 2000;
-/** Repetitions and classes in all these expressions, each as often as it is repeated. */
+/** Parts of all these expressions that match several characters or are repeated, each as often as it is repeated; `\p{L}` counts as 50. */
 export const MAX_REGEX_STEPS = 100;
 /** Time that these expressions may take for one record. */
 export const MAX_REGEX_MS_PER_RECORD = 1000;

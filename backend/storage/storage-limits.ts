@@ -20,7 +20,7 @@ export const MAX_COUNTED_VALUES = 20;
 export const MAX_GROUP_VALUE_CHARACTERS = 256;
 
 // logs/message-patterns.ts
-/** Records from which patterns of messages are found; if more match, evenly spread parts of the range are read. */
+/** Approximate number of records from which patterns of messages are found; if more match, evenly spread parts of the range are read. */
 export const MAX_PATTERN_SAMPLE_RECORDS = 20_000;
 /** Characters of a message's first line that take part in its pattern. */
 export const MAX_PATTERN_LINE_CHARACTERS = 300;
@@ -34,7 +34,7 @@ export const MAX_CUT_MINUTES = 600;
 // logs/pattern.ts
 /** Characters of all regular expressions in the parameters of a log query. */
 export const MAX_PATTERN_CHARACTERS = 1000;
-/** Classes and repetitions in all these expressions, each as often as it is repeated. */
+/** Parts of all these expressions that match several characters or are repeated, each as often as it is repeated; `\p{L}` counts as 50. */
 export const MAX_PATTERN_STEPS = 50;
 /**
  * @internal Characters, classes and groups of one regular expression, each as often as it is repeated; each further one counts as a

@@ -1,9 +1,9 @@
 // Limits of protobuf bodies.
 
 // protobuf/to-json.ts
-/** Size of the OTLP/JSON to which a protobuf body of logs or spans is converted. */
+/** Size of the OTLP/JSON to which a protobuf body of logs or spans, or a Loki push request, is converted. */
 export const MAX_PROTOBUF_JSON_BYTES = 32 * 1024 * 1024;
-/** Malformed records of a protobuf body that are left out one by one; with more, the body is rejected. */
+/** Malformed parts of a protobuf body, such as records or series, that are left out one by one; with more, the body is rejected. */
 export const MAX_MALFORMED_PARTS = 1000;
 /** Protobuf messages within each other. */
 export const MAX_PROTOBUF_DEPTH = 100;
