@@ -165,7 +165,7 @@ export const SETTINGS_TABLE = {
       default: "16",
       unit: "threads",
       description:
-        "Threads for statements of the embedded ClickHouse, file operations and password hashes. With fewer than 6 threads, the log and trace queries of one organisation run one at a time.",
+        "Threads for statements of the embedded ClickHouse, file operations and password hashes. With fewer than 6 threads, the embedded ClickHouse runs the log and trace queries of one organisation one at a time.",
     }),
   }),
   ...group("Storage", {
