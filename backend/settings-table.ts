@@ -389,7 +389,7 @@ export const SETTINGS_TABLE = {
     }),
     oidcAllowUnverifiedEmail: setting("OIDC_ALLOW_UNVERIFIED_EMAIL", flag, {
       default: "false",
-      description: "Accepts the e-mail address of a new user even if the provider does not send `email_verified`.",
+      description: "Accepts e-mail addresses that no user has even if the provider does not send `email_verified`.",
     }),
   }),
   ...group("Logging", {
