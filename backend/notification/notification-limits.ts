@@ -146,7 +146,7 @@ export const MAX_PASS_CANDIDATES = 1000;
 export const MAX_GROUPS_PER_ORG = 10_000;
 /** Alerts of an organisation in all its alert groups, each counted once per group. */
 export const MAX_GROUP_MEMBERS_PER_ORG = 200_000;
-/** Messages of one channel that wait to be sent. */
+/** Messages of one channel that wait to be sent, in all replicas together. */
 export const MAX_PENDING_PER_CHANNEL = 200;
 /** @internal Messages that one pass composes; more follow in the next. */
 export const MAX_MESSAGES_PER_PASS = 100;
