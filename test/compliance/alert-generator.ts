@@ -14,7 +14,7 @@ import { call, eventually, freePorts } from "../fixtures/processes.ts";
 import { create, type Product, startProduct } from "./product.ts";
 
 export const ADAPTATIONS = [
-  "The labels `severity`, `rule_id`, `org_id` and `alertgroup`, and the annotations that the server adds, are removed: each alert has them, because routes, tenants and links need them.",
+  "The labels that the server adds, such as `severity` and `rule_id`, and the annotations that the server adds, are removed: each alert has them, because routes, tenants and links need them.",
   "Rules are grouped by their label `rulegroup`: an organisation's rules are one group, named `rules`.",
   "Sent alerts are forwarded once a minute, with an `endsAt` two minutes later: vmalert posts each alert at every evaluation, because the notification resolves alerts by evaluation; the test expects `-rule.resendDelay=1m`.",
   "The tester waits 10 s for a write instead of 2 s, takes more errors before it blocks, and listens on loopback only.",

@@ -52,7 +52,7 @@ export function promqlSection({ commit, prometheus, variants, ours, engineDiffer
       return `| \`${escapeCell(template)}\` | ${count} | ${firstOf(found)} |`;
     }),
     "",
-    "VictoriaMetrics calculates `rate` and `increase` from the sample before the window, so series begin earlier. It does not store NaN. Some functions keep the metric name in VictoriaMetrics and drop it in Prometheus. AtherOps drops it if such a call is the whole expression.",
+    "VictoriaMetrics calculates `rate` and `increase` from the sample before the window, so series begin earlier. It does not store NaN. Some functions keep the metric name in VictoriaMetrics and drop it in Prometheus. AtherOps drops it in the most usual case, in which such a call is the whole expression and names its metric.",
     "",
   ];
 }

@@ -12,7 +12,7 @@ export function alertmanagerSection(commit: string, version: string, groups: rea
   });
   return [
     "## Alertmanager",
-    `This test sends the same alerts to a real Alertmanager ${version} and to AtherOps (commit ${commit}), with equivalent routes, and compares the webhooks that both send in 130 s: which groups, when, how often, and with which status, labels, annotations and times. The scenario (\`test/compliance/alertmanager-scenario.ts\`) has matchers of each kind, \`continue\`, four ways of grouping, an inhibition rule, mute and active time intervals, and silences that begin and end while alerts fire.`,
+    `This test sends the same alerts to a real Alertmanager ${version} and to AtherOps (commit ${commit}), with equivalent routes, and compares the webhooks that both send in 130 s: which groups, when, how often, and with which status, labels, annotations and times. The scenario (\`test/compliance/alertmanager-scenario.ts\`) has matchers of each kind, \`continue\`, several ways of grouping, an inhibition rule, mute and active time intervals, and silences that begin and end while alerts fire.`,
     "",
     `Both notified the same ${groups.length} groups; ${groups.filter(({ differences }) => differences.length === 0).length} of them without any difference. All new and resolved alerts that are not in the table were sent by both with the same contents, and at most one \`group_interval\` apart.`,
     "",
