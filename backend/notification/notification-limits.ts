@@ -117,8 +117,8 @@ export const MAX_MATCHERS = 20;
 /** Characters of a matcher's value; no regular expression matches a longer label. */
 export const MAX_MATCHER_LENGTH = 1000;
 /**
- * Parts of a matcher's regular expression that match several characters or are repeated, each as often as it is repeated; n alternatives
- * count as log2(n), rounded up. A list of values has none.
+ * Complexity of a matcher's regular expression: parts that match several characters, repetitions and alternatives count. A list of values
+ * has none.
  */
 export const MAX_EXPRESSION_STEPS = 12;
 /**
