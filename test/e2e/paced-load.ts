@@ -45,7 +45,8 @@ interface Kind {
 export class PacedLoad {
   readonly #url: URL;
   readonly #kinds: readonly Kind[];
-  readonly #kept = new Agent({ keepAlive: true });
+  /** Uses its connections in turn: one that is idle for longer than the drain of a replica may be closed while a request is on its way. */
+  readonly #kept = new Agent({ keepAlive: true, scheduling: "fifo" });
   readonly #fresh = new Agent({ keepAlive: false });
   readonly #errors: Record<string, number> = {};
   readonly #stored = { rows: 0, samples: 0 };
