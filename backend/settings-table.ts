@@ -39,7 +39,7 @@ export const SETTINGS_TABLE = {
       value: "drainDelay",
       valueDefault: "5s",
       description:
-        "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining` and each response closes its connection: time for load balancers and clients to notice. A second signal ends it.",
+        "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining` and each response over HTTP closes its connection: time for load balancers and clients to notice. A second signal ends it.",
     }),
     tlsCertFile: setting("TLS_CERT_FILE", file, {
       value: "tls.secretName",
@@ -127,7 +127,7 @@ export const SETTINGS_TABLE = {
     clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
       default: "false",
       description:
-        "While a shard of ClickHouse is unavailable, users' queries leave out its rows and return a warning, instead of failing. Alert rules never leave out rows.",
+        "While a shard of ClickHouse is unavailable, most queries of users leave out its rows and return a warning, instead of failing. Alert rules never leave out rows.",
     }),
     clickhouseStoragePolicy: setting("CLICKHOUSE_STORAGE_POLICY", text, {
       description:

@@ -8,7 +8,7 @@ export const MAX_EXPRESSION_DEPTH = 100;
 export const MAX_EXPRESSION_OPERATORS = 500;
 
 // history.ts
-/** Samples from which the history of a rule is computed exactly; more are thinned out. */
+/** Samples from which the history of a rule is computed exactly. */
 export const MAX_HISTORY_SAMPLES = 100_000;
 /** @internal Points of one instance in a history that is thinned out. */
 export const MAX_HISTORY_POINTS = 1000;

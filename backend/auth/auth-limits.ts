@@ -11,7 +11,7 @@ export const MAX_SUBJECT_BYTES = 4096;
 // label-limits-schema.ts
 /** Values of one label to which a reader is limited. */
 export const MAX_LABEL_LIMIT_VALUES = 50;
-/** Text of all labels and values to which a reader is limited. */
+/** JSON of all labels and values to which a reader is limited. */
 export const MAX_LABEL_LIMITS_BYTES = 8192;
 
 // issuers/claim-rules.ts

@@ -49,7 +49,7 @@ export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
 export const RESERVED_RESPONSE_BYTES = 4 * 1024 * 1024;
 /** A client that takes nothing of a response within this time is disconnected. */
 export const MAX_RESPONSE_STALL_MS = 30_000;
-/** A client that reads a response more slowly than this on average is disconnected, after 30 s at the earliest. */
+/** A client that falls 30 s behind this speed while it reads a response is disconnected. */
 export const MIN_RESPONSE_BYTES_PER_SECOND = 16 * 1024;
 
 /** Memory of responses that clients without a credential have not read yet, on one listener; networks share it. */

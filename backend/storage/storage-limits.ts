@@ -119,7 +119,7 @@ export const MAX_LISTED_SERVICES = 100;
 export const MAX_SPAN_JSON_BYTES = 4 * 1024 * 1024;
 
 // traces/span-operations.ts
-/** Operations of one organisation that are listed. */
+/** Operations of one organisation that are listed; the first one of each service is always listed. */
 export const MAX_OPERATIONS_PER_ORG = 10_000;
 /** Operations of one service that are listed. */
 export const MAX_OPERATIONS_PER_SERVICE = 1_000;

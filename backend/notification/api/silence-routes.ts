@@ -26,7 +26,7 @@ const LIST_RESPONSE = { 200: { type: "array", items: SILENCE_SCHEMA } };
 export const SILENCE_ROUTES = {
   list: {
     ...endpoint("GET", "/silences", "reader", "alerting"),
-    summary: "Silences: active, pending, and those that expired in the last five days, at most the newest 500",
+    summary: "Silences: active, pending, and those that expired in the last five days, about the newest 500",
     documented: { response: LIST_RESPONSE },
   },
   create: {

@@ -15,7 +15,7 @@ const SCHEMA = filterSchema({});
 const EVENTS = {
   description:
     "Server-sent events: the data of each is a record as GET /query/logs has it. The event `skipped` says that records were left out, " +
-    "because the reader is 5 minutes behind or one is larger than 512 KiB; the event `failed` contains the error that ends the tail.",
+    "because the tail is 5 minutes behind or one is larger than 512 KiB; the event `failed` contains the error that ends the tail.",
   content: { "text/event-stream": { schema: { type: "string" } } },
 };
 
