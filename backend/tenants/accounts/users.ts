@@ -66,7 +66,7 @@ const ROUTES = {
   },
   labelLimits: {
     ...endpoint("PUT", "/api/users/:id/label-limits", "admin", "accounts"),
-    summary: "Limit a viewer to values of labels; it applies within 5 seconds",
+    summary: "Limit a viewer to values of labels",
     params: ID_PARAMS,
     body: closedSchema({ label_limits: LABEL_LIMITS_SCHEMA }),
     response: { 200: USER_SCHEMA },

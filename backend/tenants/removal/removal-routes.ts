@@ -45,7 +45,7 @@ const retentionSchema = objectSchema({
   log_rules: LOG_RULES,
 });
 const meaning =
-  "Days by the time of the record. Logs and spans are removed in whole days, at most 28 hours after they expire. log_rules set a shorter retention for log records of a source, a level, or both. Metrics: older samples are dropped when they arrive, and only lookback windows reach further back; the installation's METRICS_RETENTION deletes them.";
+  "Days by the time of the record. Logs and spans are removed in whole days, normally at most 28 hours after they expire. log_rules set a shorter retention for log records of a source, a level, or both. Metrics: older samples are dropped when they arrive, and only lookback windows reach further back; the installation's METRICS_RETENTION deletes them.";
 
 const ROUTES = {
   own: {
