@@ -1,5 +1,5 @@
-// Defines the command `atherops-backend reset-password`, for a user whom nobody else can let in, such as the only operator. Invariant: the
-// password is never an argument, which every user of the machine can read, and is in no log.
+// Defines the command `atherops-backend reset-password`, for a lost password that no other user can reset, such as that of the only
+// operator. Invariant: the password is never an argument, which every user of the machine can read, and is in no log.
 import { text } from "node:stream/consumers";
 import type { Command } from "commander";
 import { readAccountSettings, SettingsError } from "../settings.ts";

@@ -53,7 +53,7 @@ describeOnEachStore((store) => {
     expect((await logIn("another password")).status).toBe(200);
   });
 
-  test("names the operators if nobody has the address", async () => {
+  test("names the operators if no user has the address", async () => {
     const err = 'atherops-backend: no user has the address "admin@localhost"; operators: root@localhost\n';
     expect(await reset(["admin@localhost"], store.env)).toEqual({ code: 2, out: "", err });
   });
