@@ -1,9 +1,10 @@
 // `npm run bench -- questions [--records 4000000] [--rounds 5] [--senders 8] [--shape short|json|stack|cardinality] [--encoding
-// json|protobuf] [--out FILE]`: compares operators' log queries over HTTP in the whole backend, bundled and started as in its image with
-// embedded engines, and in VictoriaLogs (built from its Go module at the first run): the same records of one hour in both, the same queries
-// in turns, medians and ratios of time and CPU, with the target ratios. CPU of loading is counted until the process is idle, memory at rest
-// is that of processes without requests, and bytes are those of merged records. The backend gets signed OTLP/JSON, or OTLP/protobuf with an
-// ingest token, and answers after an fsync; VictoriaLogs gets OTLP/protobuf, and answers before its data is on disk.
+// json|protobuf|lines] [--out FILE]`: compares operators' log queries over HTTP in the whole backend, bundled and started as in its image
+// with embedded engines, and in VictoriaLogs (built from its Go module at the first run): the same records of one hour in both, the same
+// queries in turns, medians and ratios of time and CPU, with the target ratios. CPU of loading is counted until the process is idle, memory
+// at rest is that of processes without requests, and bytes are those of merged records. The backend gets signed OTLP/JSON, OTLP/protobuf with
+// an ingest token, or signed lines of files whose levels it parses (`lines`), and answers after an fsync; VictoriaLogs gets OTLP/protobuf,
+// and answers before its data is on disk.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
@@ -49,7 +50,7 @@ const timeOf = (n: number): bigint => BigInt(range.startMs) * 1_000_000n + BigIn
 
 const loadBefore = loadavg()[0]?.toFixed(1);
 using folder = temporaryFolder();
-const isProtobuf = values.encoding === "protobuf";
+const [isProtobuf, isLines] = [values.encoding === "protobuf", values.encoding === "lines"];
 const { flags, libraries } = imageStart("Dockerfile.backend");
 const place = await backendPlace(folder.path, { ...libraries, ...(isProtobuf && { INGEST_TOKENS: "true" }) });
 await using stack = new AsyncDisposableStack();
@@ -72,7 +73,7 @@ const theirs = {
 };
 const rows: Record<string, Record<string, string>> = {};
 
-async function insert({ json, protobuf }: Batch): Promise<void> {
+async function insert({ json, protobuf, lines }: Batch): Promise<void> {
   if (created) {
     const headers = { "x-api-key": String(created.json.token), "content-type": "application/x-protobuf" };
     const post = async () => await call("POST", `${place.apiUrl}/v1/logs`, { body: protobuf(), headers });
@@ -81,7 +82,8 @@ async function insert({ json, protobuf }: Batch): Promise<void> {
     if (answer.status !== 200) throw new Error(`ingest: ${answer.status} ${answer.text}`);
     return;
   }
-  const answer = await signedPost(place.apiUrl, INGEST_PATHS.logs, tenant.apiKey, json(), { "content-type": "application/json" });
+  const [body, type] = isLines ? [lines(), "application/x-protobuf"] : [json(), "application/json"];
+  const answer = await signedPost(place.apiUrl, INGEST_PATHS.logs, tenant.apiKey, body, { "content-type": type });
   if (answer.status !== 204) throw new Error(`ingest: ${answer.status} ${answer.text}`);
 }
 
@@ -107,7 +109,7 @@ async function load(insertBatch: (made: Batch) => Promise<void>) {
     for (let first = next; first < records; first = next) {
       next += BATCH_RECORDS;
       const numbers = Array.from({ length: Math.min(BATCH_RECORDS, records - first) }, (_, index) => first + index);
-      await insertBatch(batch(shape, numbers, timeOf, Math.floor(records / 2)));
+      await insertBatch(batch(shape, numbers, timeOf, Math.floor(records / 2), isLines));
     }
   };
   await Promise.all(Array.from({ length: senders }, sender));

@@ -6,24 +6,24 @@ const [LEN, FIXED64, VARINT] = [2, 1, 0];
 
 export interface ProtobufRecord {
   readonly timeNs: bigint;
-  readonly severityNumber: number;
-  readonly severityText: string;
+  /** A line of a file has none. */
+  readonly severity?: { readonly number: number; readonly text: string };
   readonly message: string;
   readonly attributes: Readonly<Record<string, string>>;
 }
 
-export function logsInProtobuf(resource: Readonly<Record<string, string>>, records: readonly ProtobufRecord[]): Buffer {
-  const scopeLogs = Buffer.concat(records.map((record) => field(2, encodeRecord(record))));
+export function logsInProtobuf(resource: Readonly<Record<string, string>>, records: readonly ProtobufRecord[], scopeName = ""): Buffer {
+  const scopeLogs = Buffer.concat([field(1, text(1, scopeName)), ...records.map((record) => field(2, encodeRecord(record)))]);
   const resourceLogs = Buffer.concat([field(1, encodeAttributes(1, resource)), field(2, scopeLogs)]);
   return field(1, resourceLogs);
 }
 
-function encodeRecord({ timeNs, severityNumber, severityText, message, attributes }: ProtobufRecord): Buffer {
+function encodeRecord({ timeNs, severity, message, attributes }: ProtobufRecord): Buffer {
   const time = Buffer.alloc(9);
   time[0] = (1 << 3) | FIXED64;
   time.writeBigUInt64LE(timeNs, 1);
-  const severity = Buffer.from([(2 << 3) | VARINT, severityNumber]);
-  return Buffer.concat([time, severity, text(3, severityText), field(5, text(1, message)), encodeAttributes(6, attributes)]);
+  const level = severity ? [Buffer.from([(2 << 3) | VARINT, severity.number]), text(3, severity.text)] : [];
+  return Buffer.concat([time, ...level, field(5, text(1, message)), encodeAttributes(6, attributes)]);
 }
 
 function encodeAttributes(number: number, attributes: Readonly<Record<string, string>>): Buffer {

@@ -1,6 +1,7 @@
 // Generates log records in several shapes, like those of real services, for the benchmark `questions`. Invariant: both programs get the
 // same records; the same number generates the same record.
 import { logRecord, logsBody, stringAttribute } from "../../../backend/ingest/otlp/otlp-body.fixture.ts";
+import { LINES } from "../../../backend/ingest/otlp/file-lines.fixture.ts";
 import { logsInProtobuf } from "./otlp-protobuf.ts";
 
 export const SHAPES = ["short", "json", "stack", "cardinality"] as const;
@@ -65,14 +66,15 @@ const MESSAGES: Readonly<Record<Shape, (n: number) => string>> = {
   cardinality: (n) => `${hex(n, 9)} ${hex(n, 10)} ${short(n)} ${hex(n, 11)}`,
 };
 
-/** The records of one service, in either encoding. */
+/** The records of one service, in each encoding. `lines`: as the agent sends lines of files, whose levels the backend parses. */
 export interface Batch {
   readonly json: () => Buffer;
   readonly protobuf: () => Buffer;
+  readonly lines: () => Buffer;
 }
 
-/** `numbers`: of the records; `timeOf`: nanoseconds. */
-export function batch(shape: Shape, numbers: readonly number[], timeOf: (n: number) => bigint, rare: number): Batch {
+/** `numbers`: of the records; `timeOf`: nanoseconds; `asLines`: messages begin with their time and level. */
+export function batch(shape: Shape, numbers: readonly number[], timeOf: (n: number) => bigint, rare: number, asLines = false): Batch {
   const [first = 0] = numbers;
   const resource = {
     "service.name": `service-${Math.floor(first / numbers.length) % SERVICES}`,
@@ -88,15 +90,22 @@ export function batch(shape: Shape, numbers: readonly number[], timeOf: (n: numb
       "http.response.status_code": STATUSES[n % 6] as string,
       "request.id": hex(n, 12),
     };
-    return { n, level, message: n === rare ? `${MESSAGES[shape](n)} ${RARE_WORD}` : MESSAGES[shape](n), attributes };
+    const said = n === rare ? `${MESSAGES[shape](n)} ${RARE_WORD}` : MESSAGES[shape](n);
+    const message = asLines ? `${new Date(Number(timeOf(n) / 1_000_000n)).toISOString()} ${level.toUpperCase()} ${said}` : said;
+    return { n, level, message, attributes };
   });
   const json = () =>
     made.map(({ n, level, message, attributes }) =>
       logRecord(timeOf(n), message, { severityNumber: SEVERITIES[level], severityText: level, attributes: pairs(attributes) }),
     );
   const plain = () =>
-    made.map(({ n, level, ...record }) => ({ ...record, timeNs: timeOf(n), severityNumber: SEVERITIES[level], severityText: level }));
-  return { json: () => logsBody(json(), pairs(resource)), protobuf: () => logsInProtobuf(resource, plain()) };
+    made.map(({ n, level, ...record }) => ({ ...record, timeNs: timeOf(n), severity: { number: SEVERITIES[level], text: level } }));
+  const lines = () => made.map(({ n, message, attributes }) => ({ message, attributes, timeNs: timeOf(n) }));
+  return {
+    json: () => logsBody(json(), pairs(resource)),
+    protobuf: () => logsInProtobuf(resource, plain()),
+    lines: () => logsInProtobuf(resource, lines(), LINES.name),
+  };
 }
 
 function pairs(attributes: Readonly<Record<string, string>>) {
