@@ -271,12 +271,6 @@ export const MUTANTS: readonly Mutant[] = [
   mutant("lines whose offsets were saved stay uncertain", KNOWN, "return !isSaved && from", "return from"),
   mutant("a clock that is set back is not noticed", BATCHES, "    this.#setBackToMs = nowMs;\n", ""),
   mutant("the number of the collector's start is not increased", BATCHES, "Math.max(this.lines.start + 1, Math.floor(nowMs / 1000))", "1"),
-  mutant(
-    "an account that could not be written is not written again",
-    BATCHES,
-    "if (this.#isBehind && Math.abs",
-    "if (nowMs < 0 && Math.abs",
-  ),
   mutant("a request that the disk does not take is not kept", UNANSWERED, "body: isWritten ? undefined : body", "body: undefined"),
   mutant(
     "unanswered requests are forgotten at a restart",

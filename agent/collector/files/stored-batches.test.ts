@@ -290,6 +290,24 @@ describe("lines that the backend has stored", () => {
     expect(known(read())).toEqual([]);
   });
 
+  test("are recognised if an earlier line at their offset was accepted after its offset was stored, and the clock was set back", () => {
+    starts();
+    const rewritten = read();
+    for (let save = 0; save < 3; save += 1) {
+      pass(1000);
+      remembers();
+    }
+    nowMs -= 61_000;
+    pass(1000);
+    remembers();
+    pass(200);
+    stored.add([rewritten]);
+    pass(1000);
+    stored.add([read()]);
+    starts();
+    expect(known(read())).toEqual([1]);
+  });
+
   test("are recognised if the clock was set back since an earlier line at their offset was stored", () => {
     starts();
     const rewritten = read();

@@ -29,8 +29,7 @@ export interface Doubt {
 }
 
 export class StoredLines {
-  /** Oldest first. */
-  doubts: readonly Doubt[] = [];
+  #doubts: readonly Doubt[] = [];
   readonly #maxLines: number;
   /** The number of the collector's last start. */
   #start = 0;
@@ -41,11 +40,24 @@ export class StoredLines {
   #lines = 0;
   /** Batches that may be sent again. */
   readonly #sent = new Set<string>();
-  /** The batch in which each line was last read that may have been read twice; built when it is needed. */
-  #lastReads: Map<number, StoredBatch> | undefined;
+  /**
+   * For each period of doubt, the batch in which each line was last read; built when it is needed. A batch outside the period could be taken
+   * for the later one, if it was accepted late and the clock was set back.
+   */
+  #lastReads: Map<Doubt, Map<number, StoredBatch>> | undefined;
 
   constructor(maxLines = MAX_STORED_LINES) {
     this.#maxLines = maxLines;
+  }
+
+  /** Oldest first. */
+  get doubts(): readonly Doubt[] {
+    return this.#doubts;
+  }
+
+  set doubts(doubts: readonly Doubt[]) {
+    this.#doubts = doubts;
+    this.#lastReads = undefined;
   }
 
   get start(): number {
@@ -61,8 +73,9 @@ export class StoredLines {
   repeated(batch: BatchId, others: ReadonlyMap<number, Read>): readonly number[] {
     if (this.#sent.has(batch.id)) return batch.lines;
     if (!this.mayRepeat(batch)) return [];
-    const lastReads = (this.#lastReads ??= this.#findLastReads());
-    return batch.lines.filter((line) => this.areSame(batch, lastReads.get(line)) || this.areSame(batch, others.get(line)));
+    const lastReads = [...(this.#lastReads ??= this.#findLastReads())];
+    const earlier: ReadonlyMap<number, Read>[] = [...lastReads.flatMap(([doubt, reads]) => (isWithin(doubt, batch) ? reads : [])), others];
+    return batch.lines.filter((line) => earlier.some((reads) => this.areSame(batch, reads.get(line))));
   }
 
   /** Whether another batch may have some of its lines. */
@@ -93,7 +106,7 @@ export class StoredLines {
     const stored = { ...batch, saves: this.#saves };
     this.#batches.add(stored);
     this.#lines += batch.lines.length;
-    if (this.#lastReads && this.mayRepeat(stored)) noteReads(this.#lastReads, stored);
+    if (this.#lastReads) noteReads(this.#lastReads, stored);
     while (this.#lines > this.#maxLines) this.#forget(oldest(this.#batches));
   }
 
@@ -124,17 +137,16 @@ export class StoredLines {
     return { sent: [...this.#sent], earlier, latest };
   }
 
-  #findLastReads(): Map<number, StoredBatch> {
-    const reads = new Map<number, StoredBatch>();
-    for (const batch of this.#batches) if (this.mayRepeat(batch)) noteReads(reads, batch);
-    return reads;
+  #findLastReads(): Map<Doubt, Map<number, StoredBatch>> {
+    const lastReads = new Map(this.#doubts.map((doubt) => [doubt, new Map<number, StoredBatch>()]));
+    for (const batch of this.#batches) noteReads(lastReads, batch);
+    return lastReads;
   }
 
   #forget(batch: StoredBatch): void {
     this.#batches.delete(batch);
     this.#lines -= batch.lines.length;
-    const reads = this.#lastReads;
-    if (reads) for (const line of batch.lines) if (reads.get(line) === batch) reads.delete(line);
+    for (const reads of this.#lastReads?.values() ?? []) for (const line of batch.lines) if (reads.get(line) === batch) reads.delete(line);
   }
 
   #isInDoubt(read: Read): boolean {
@@ -142,10 +154,13 @@ export class StoredLines {
   }
 }
 
-function noteReads(reads: Map<number, StoredBatch>, batch: StoredBatch): void {
-  for (const line of batch.lines) {
-    const other = reads.get(line);
-    if (!other || isBefore(other, batch)) reads.set(line, batch);
+function noteReads(lastReads: ReadonlyMap<Doubt, Map<number, StoredBatch>>, batch: StoredBatch): void {
+  for (const [doubt, reads] of lastReads) {
+    if (!isWithin(doubt, batch)) continue;
+    for (const line of batch.lines) {
+      const other = reads.get(line);
+      if (!other || isBefore(other, batch)) reads.set(line, batch);
+    }
   }
 }
 
