@@ -17,10 +17,11 @@ export const MAX_BATCH_BYTES = 4_000_000;
 
 // collector/supervision/queue-space.ts
 /**
- * Share of the disk space that all disk queues of one collector together may use; the space is what is free plus what the queues occupy.
+ * @internal Share of the disk space that all disk queues of one collector together may use; the space is what is free plus what the
+ * queues occupy.
  */
 export const QUEUE_DISK_SHARE = 0.5;
-/** Minimum size of each disk queue, even on a full disk. */
+/** @internal Minimum size of each disk queue, even on a full disk. */
 export const MIN_QUEUE_BYTES = 1024 * 1024;
 
 // collector/supervision/queue-file.ts
@@ -34,7 +35,7 @@ export const MAX_METADATA_BYTES = 1024 * 1024;
 export const MAX_CLAIMED_ATTRIBUTES = 16;
 
 // collector/config/fragments/log-fields.ts
-/** The collector reads no fields from a JSON line of this size or more. */
+/** @internal The collector reads no fields from a JSON line of this size or more. */
 export const MAX_PARSED_LINE_BYTES = 65_536;
 
 // collector/supervision/child-log.ts, outages
@@ -47,7 +48,7 @@ export const MAX_OUTAGES = 100;
 export const MAX_QUIET_MS = 15 * 60_000;
 
 // collector/config/remote-config.ts
-/** Globs of log files in a remote configuration. */
+/** Globs of log files in the remote configuration of a host. */
 export const MAX_REMOTE_PATHS = 100;
 
 // collector/supervision/config-files.ts
@@ -85,7 +86,7 @@ export const MAX_RESENT_BATCHES = 6000;
 export const MAX_DOUBT_PERIODS = 32;
 
 // collector/files/file-batch.ts
-/** Size of a line of a log file; the collector splits longer ones into several records. */
+/** Size of a line of a host's log file; the collector splits longer ones into several records. */
 export const MAX_FILE_LINE_BYTES = 1024 * 1024;
 /** @internal Resources, scopes and records of a request that is split; the collector sends far fewer in one batch. */
 export const MAX_REQUEST_PARTS = 500_000;
@@ -108,21 +109,21 @@ export const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
  * Services.
  */
 export const MAX_MONITOR_JOBS = 1000;
-/** JSON of one scrape job; repetitions in its regular expressions count several times. */
+/** @internal JSON of one scrape job; repetitions in its regular expressions count several times. */
 export const MAX_MONITOR_JOB_CHARACTERS = 64 * 1024;
 
 // monitors/fair-share.ts
-/** JSON of all scrape jobs of an agent, counted in the same way; namespaces share it. */
+/** @internal JSON of all scrape jobs of an agent, counted in the same way; namespaces share it. */
 export const MAX_MONITOR_CHARACTERS = 1024 * 1024;
 /** @internal Endpoints of one namespace's monitors that are examined; each counts once per Service that its monitor selects. */
 export const MAX_MONITOR_TARGETS = 10_000;
 
 // monitors/pod-targets.ts
-/** JSON of the targets of one pod for ServiceMonitors and PodMonitors; its further ports are not scraped. */
+/** @internal JSON of the targets of one pod for ServiceMonitors and PodMonitors; its further ports are not scraped. */
 export const MAX_POD_TARGETS_CHARACTERS = 256 * 1024;
 
 // monitors/monitors.ts
-/** JSON of the targets of all these jobs on a node; if it is exceeded, the largest jobs lose targets. */
+/** @internal JSON of the targets of all these jobs on a node; if it is exceeded, the largest jobs lose targets. */
 export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
 
 // kubernetes/object-watch.ts
@@ -131,33 +132,39 @@ export const MAX_NODE_TARGETS_CHARACTERS = 8 * 1024 * 1024;
  * pages.
  */
 export const MAX_MONITOR_PAGE_BYTES = 4 * 1024 * 1024;
-/** Characters of JSON of all monitors of one kind, or of all Services, of one namespace; further objects are ignored. */
+/**
+ * JSON, in characters, of what the agent uses of all ServiceMonitors, all PodMonitors, or all Services of one namespace; further objects
+ * are ignored.
+ */
 export const MAX_NAMESPACE_OBJECT_CHARACTERS = 2 * 1024 * 1024;
 /**
- * Characters of JSON of all monitors of one kind, all Services, or all LogPolicy objects; if it is exceeded, monitors and Services of the
- * largest namespaces are ignored, or their pod logs are not sent.
+ * JSON, in characters, of what the agent uses of all ServiceMonitors, all PodMonitors, all Services, or all LogPolicy objects. If it is
+ * exceeded, objects of the largest namespaces are ignored; for LogPolicy objects, pod logs of these namespaces are not sent.
  */
 export const MAX_OBJECT_CHARACTERS = 8 * 1024 * 1024;
 
 // policies/policy-values.ts
 /** Characters of a regular expression in an annotation or a LogPolicy. */
 export const MAX_POLICY_REGEX_CHARACTERS = 256;
-/** Characters of such an expression with expanded repetitions. */
+/** @internal Characters of such an expression with expanded repetitions. */
 export const MAX_POLICY_EXPANDED_CHARACTERS = 2048;
 
 // policies/log-policies.ts
 /** Namespaces whose annotations change the collector's configuration; the oldest namespaces count. */
 export const MAX_POLICY_NAMESPACES = 100;
 
-/** JSON of all namespaces with their annotations for logs; if it is exceeded, pod logs of the largest namespaces are not sent. */
+/**
+ * JSON, in characters, of the names of all namespaces with their annotations for logs; if it is exceeded, pod logs of some namespaces are
+ * not sent.
+ */
 export const MAX_NAMESPACES_CHARACTERS = 2 * 1024 * 1024;
 
 // policies/policy-resources.ts
-/** JSON of the LogPolicy objects of one namespace; if it is exceeded, the namespace's pod logs are not sent. */
+/** JSON, in characters, of the LogPolicy objects of one namespace; if it is exceeded, the namespace's pod logs are not sent. */
 export const MAX_NAMESPACE_POLICY_CHARACTERS = 64 * 1024;
-/** LogPolicy objects of one namespace that are applied, oldest first. */
+/** LogPolicy objects of one namespace; of more, only the oldest are applied. */
 export const MAX_NAMESPACE_POLICIES = 8;
-/** JSON of the selector of a LogPolicy; one with a longer selector is invalid. */
+/** @internal JSON of the selector of a LogPolicy; one with a longer selector is invalid. */
 export const MAX_SELECTOR_CHARACTERS = 4096;
 
 // policies/log-rates.ts
@@ -179,11 +186,14 @@ export const MAX_POD_CHARACTERS = 64 * 1024;
 export const MAX_SMALL_PIECES_BYTES = 16 * 1024;
 
 // proxy/forward.ts
-/** A longer `Retry-After` of the backend is reduced to this. */
+/** @internal A longer `Retry-After` of the backend is reduced to this. */
 export const MAX_RETRY_AFTER_S = 300;
 
 // proxy/part-sender.ts
-/** Invalid records of a request that the proxy leaves out one by one; parts of the request with further ones are lost. */
+/**
+ * Invalid records of one request of the collector that the agent leaves out one by one; with more, valid records of the request can be
+ * lost too.
+ */
 export const MAX_INVALID_RECORDS = 64;
 /** @internal Batches for which the agent remembers which parts were delivered. */
 export const MAX_PARTLY_SENT_BATCHES = 64;

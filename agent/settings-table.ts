@@ -60,7 +60,7 @@ export const BOTH = {
     heartbeatIntervalMs: setting("HEARTBEAT_INTERVAL", duration({ min: 1000 }), {
       default: "30s",
       value: "heartbeatInterval",
-      description: "Time between heartbeats. The backend shows an agent as offline after three missed ones.",
+      description: "Time between heartbeats; set at most `1h`. The backend shows an agent as offline after three missed ones.",
     }),
     remoteConfigIntervalMs: setting("REMOTE_CONFIG_INTERVAL", duration({ min: 0 }), {
       default: "1m",
@@ -70,7 +70,7 @@ export const BOTH = {
     compression: setting("COMPRESSION", oneOf(["gzip", "none", "zstd"]), {
       default: "zstd",
       value: "compression",
-      description: "Compression of requests to the backend.",
+      description: "Compression of telemetry that is sent to the backend.",
     }),
   }),
   ...group("Collection", {
@@ -122,7 +122,7 @@ export const BOTH = {
       default: "100",
       unit: "%",
       value: "tracesSamplePercent",
-      description: "Percentage of traces to send. All agents select the same traces.",
+      description: "Percentage of traces to send. Agents with the same percentage select the same traces.",
     }),
   }),
   ...group("Addresses", {
@@ -176,7 +176,7 @@ export const BOTH = {
       unit: "MiB",
       value: "collector.memoryMib",
       description:
-        "Memory of the collector. While it uses more than 80 % of this, it refuses new data, except lines of files and the journal.",
+        "Memory of the collector. While it uses more than about 80 % of this, it refuses new data, except lines of files and the journal.",
     }),
     collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
       default: "35s",

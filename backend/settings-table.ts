@@ -39,7 +39,7 @@ export const SETTINGS_TABLE = {
       value: "drainDelay",
       valueDefault: "5s",
       description:
-        "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining` and each response over HTTP closes its connection: time for load balancers and clients to notice. A second signal ends it.",
+        "How long the backend still accepts requests after SIGTERM, while `/readyz` says `draining`: time for load balancers and clients to notice. A second signal ends it.",
     }),
     tlsCertFile: setting("TLS_CERT_FILE", file, {
       value: "tls.secretName",
@@ -55,7 +55,7 @@ export const SETTINGS_TABLE = {
     maxConnections: setting("MAX_CONNECTIONS", integer({ min: 64 }), {
       default: "8192",
       description:
-        "Maximum number of connections to the API and OTLP over gRPC together. The alerting listener has a separate limit of the same size. If a limit is reached, a new connection replaces an idle or unauthenticated one.",
+        "Maximum number of connections to the API and OTLP over gRPC together. The alerting listener has a separate limit of the same size. If a limit is reached, a new connection replaces an idle or unauthenticated one, if there is one.",
     }),
     isConsoleServed: setting("CONSOLE", flag, { default: "true", description: "Serves the console at `/` of the API listener." }),
   }),
@@ -117,12 +117,12 @@ export const SETTINGS_TABLE = {
       default: "0",
       unit: "ms",
       description:
-        "Only with an external ClickHouse: minimum time between two small inserts, of fewer than 1,000 rows and 8 MiB, into the same table of the same shard by one backend replica. Requests take up to this much longer, and ClickHouse merges fewer parts.",
+        "Only with an external ClickHouse: minimum time between two small inserts into the same table of the same shard by one backend replica. Requests take up to this much longer, and ClickHouse merges fewer parts.",
     }),
     clickhouseQuerySlots: setting("CLICKHOUSE_QUERY_SLOTS", integer({ min: 1 }), {
       default: "8",
       description:
-        "Concurrent queries for logs and spans in one backend replica with an external ClickHouse. One organisation can run at most 2 at a time, in all replicas together.",
+        "Concurrent queries for logs and spans in one backend replica with an external ClickHouse. One organisation can run at most 2 at a time, in all replicas together while they reach PostgreSQL.",
     }),
     clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
       default: "false",
@@ -144,7 +144,7 @@ export const SETTINGS_TABLE = {
     metricsQuerySlots: setting("METRICS_QUERY_SLOTS", integer({ min: 1 }), {
       default: "3",
       description:
-        "Concurrent metrics queries in one backend replica; set more for a VictoriaMetrics cluster. With an external VictoriaMetrics, one organisation can use at most half of this number (or 2, if that is more) in all replicas together; with the embedded one, at most 2, or 1 on a machine with fewer than 3 cores.",
+        "Concurrent metrics queries in one backend replica; set more for a VictoriaMetrics cluster. With an external VictoriaMetrics, one organisation can use at most half of this number (or 2, if that is more), in all replicas together while they reach PostgreSQL; with the embedded one, at most 2, or 1 on a machine with fewer than 3 cores.",
     }),
     metricsWriteUrl: setting("METRICS_WRITE_URL", url(), {
       value: "distributed.metrics.writeUrl",
@@ -164,8 +164,7 @@ export const SETTINGS_TABLE = {
     threadPoolSize: setting("UV_THREADPOOL_SIZE", integer({ min: 1 }), {
       default: "16",
       unit: "threads",
-      description:
-        "Threads for statements of the embedded ClickHouse, file operations and password hashes. With fewer than 6 threads, the embedded ClickHouse runs the log and trace queries of one organisation one at a time.",
+      description: "Threads for statements of the embedded ClickHouse, file operations and password hashes.",
     }),
   }),
   ...group("Storage", {
@@ -174,7 +173,7 @@ export const SETTINGS_TABLE = {
       unit: "days",
       value: "retention.logsDays",
       description:
-        "How long logs are kept, counted from the timestamp of each record, unless an operator has set another time for the organisation.",
+        "How long logs are kept, counted from the timestamp of each record, unless an operator has set another time for the organisation or some of its records.",
     }),
     tracesRetentionDays: setting("TRACES_RETENTION_DAYS", integer({ min: 1 }), {
       default: "30",
@@ -192,7 +191,7 @@ export const SETTINGS_TABLE = {
     metricsJournalFsync: setting("METRICS_JOURNAL_FSYNC", oneOf(["always", "never"]), {
       default: "always",
       description:
-        "When the metrics journal is synced. `always`: before a request is acknowledged. `never`: requests are acknowledged without waiting for the disk, so a power failure loses the newest metrics.",
+        "When the metrics journal is synced. `always`: before a request is acknowledged. `never`: requests are acknowledged without waiting for the disk, so a power failure can lose the newest metrics.",
     }),
     backupEveryMs: setting("BACKUP_EVERY", duration({ min: 60_000 }), {
       value: "backup.every",
@@ -233,7 +232,7 @@ export const SETTINGS_TABLE = {
       default: "512",
       unit: "MiB",
       description:
-        "Memory for request bodies, compressed and decompressed, which organisations share; a body for which none is left gets 503. Decoded rows can use another 256 MiB.",
+        "Memory for request bodies, compressed and decompressed, which organisations share; a body for which none is left is refused. Decoded logs and spans can use another 256 MiB.",
     }),
   }),
   ...group("Alerting", {
@@ -290,7 +289,7 @@ export const SETTINGS_TABLE = {
       default: "",
       value: "notification.allowedNetworks",
       description:
-        "Internal networks to which every organisation may send notifications, and from which it may have the keys of trusted issuers fetched, in addition to the internet. The backend uses only https and does not follow redirects.",
+        "Internal networks to which every organisation may send notifications, and from which it may have the keys of trusted issuers fetched, in addition to the internet. These requests use https and do not follow redirects.",
     }),
     notifyCaFile: setting("NOTIFY_CA_FILE", file, {
       description:
@@ -396,7 +395,7 @@ export const SETTINGS_TABLE = {
     logLevel: setting("LOG_LEVEL", oneOf(["info", "debug", "warn", "error"]), {
       default: "info",
       value: "logLevel",
-      description: "Level of the log; `debug` includes each request.",
+      description: "Level of the log; `debug` includes requests.",
     }),
   }),
 };

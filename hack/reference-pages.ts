@@ -173,7 +173,7 @@ export async function limitsPage(): Promise<string> {
   return `# Limits
 <!-- Generated from agent/agent-limits.ts and {backend,common}/*/*-limits.ts by \`npm run reference\`; change it there. -->
 
-This page lists limits that are constants and that senders, users and operators can reach. Unless a description says otherwise, limits of what runs at the same time, waits or is kept in memory apply to one process. The [OpenAPI descriptions](../openapi.json) have further limits of single routes. Operators set others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md#limits) lists the most important ones.
+This page lists constant limits that are useful to know when you plan; it is not complete. Unless a description says otherwise, limits of what runs at the same time, waits or is kept in memory apply to one process. The [OpenAPI descriptions](../openapi.json) have further limits of single routes, and error messages usually name the limit that a request exceeds. Operators set others with the [settings of the backend](backend-settings.md) and [of the agent](agent-settings.md). [The contract](../contract.md#limits) lists the most important ones.
 ${sections.join("")}`;
 }
 

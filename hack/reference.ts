@@ -26,7 +26,7 @@ import { openApiPages } from "./openapi.ts";
 import { withCalculatedTables } from "./sizing.ts";
 
 const SETTINGS_INTRO =
-  "Settings are environment variables. To read the value of `X` from a file, set `X_FILE` to the path of the file instead. Names in the tables that already end in `_FILE` are settings of their own, and contain a path. If settings are invalid, the program lists the problems in one message and exits with status 2. Secrets are never logged.";
+  "Settings are environment variables. To read the value of `X` from a file, set `X_FILE` to the path of the file instead. Names in the tables that already end in `_FILE` are settings of their own, and contain a path. If settings are invalid, the program lists the problems in one message and exits with status 2. The program does not log secrets.";
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 
 /** Every page: path → text. */
@@ -35,7 +35,7 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/agent-settings.md": settingsPage(
       "Settings of the agent",
       "agent/settings-table.ts",
-      "In a cluster, the chart sets them from the values in the tables, which list the chart's default if it differs.",
+      "In a cluster, the chart sets those with a chart value; the tables list the chart's default if it differs.",
       AGENT_TABLE,
     ),
     "docs/reference/backend-settings.md": settingsPage(
@@ -82,17 +82,18 @@ function settingsPage(title: string, file: string, intro: string, table: Table):
 function errorsPage(): string {
   const rows = Object.entries(ERROR_CODES).map(([name, [status, meaning]]) => `| ${status} | \`${name}\` | ${cell(meaning)} |`);
   const intro =
-    'Error responses of the API and the alerting service are `{"error": "<code>", "message": "<what is wrong and what to do>"}`, with one of these codes; with 429, 502 and 503, they have `Retry-After`. Some routes have the formats of their protocols: [OTLP with ingest tokens](../contract.md#otlp-with-ingest-tokens) returns `google.rpc.Status` (in JSON with the field `error`), the Prometheus query routes return 400, 422 and 503 in Prometheus\' format, `amtool` gets only the message of a 400, 404 or 500, [`POST /mcp`](../mcp.md) can return errors of JSON-RPC, and [single sign-on](../contract.md#single-sign-on) shows browsers a page. For a 503, see [the contract](../contract.md#503-unavailable). A 413 in none of these formats comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
+    'Error responses of the API and the alerting service are `{"error": "<code>", "message": "<what is wrong and what to do>"}`, with one of these codes; with 429, 502 and 503, they have `Retry-After`. Some routes have the formats of their protocols, for example: [OTLP with ingest tokens](../contract.md#otlp-with-ingest-tokens) returns `google.rpc.Status` (in JSON with the field `error`), the Prometheus query routes return 400, 422 and 503 in Prometheus\' format, `amtool` gets only the message of a 400, 404 or 500, [`POST /mcp`](../mcp.md) can return errors of JSON-RPC, and [single sign-on](../contract.md#single-sign-on) shows browsers a page. For a 503, see [the contract](../contract.md#503-unavailable). A 413 in none of these formats comes from a proxy between client and backend, such as an Ingress with `proxy-body-size`.';
   return `# Error codes\n${generatedFrom("backend/errors.ts")}\n\n${intro}\n\n| status | code | when |\n|---|---|---|\n${rows.join("\n")}\n`;
 }
 
 function logEventsPage(): string {
   const levels = logLevels();
   const rows = Object.entries<readonly string[]>(logEvents)
+    .filter(([event]) => levels(event) !== "debug")
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([event, [meaning = "", action = ""]]) => `| \`${event}\` | ${levels(event)} | ${cell(meaning)} | ${cell(action)} |`);
   const intro =
-    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Messages of the level `debug` are logged only at that level. Two kinds of lines have no `event`: those of the collector, which the agent logs with `component` `collector`, and errors that end a program, which are plain text.";
+    "Logs are JSON lines. The field `event` identifies a message and stays the same when its text changes, so search for it: `jq 'select(.event == \"journal.torn_tail\")'`. Events that are logged only at the level `debug` are not listed. Lines of the collector, which the agent logs with `component` `collector`, have no `event`; errors that end a program can be plain text.";
   return `# Log events\n${generatedFrom("common/log-events.json")}\n\n${intro}\n\n| event | level | meaning | what to do |\n|---|---|---|---|\n${rows.join("\n")}\n`;
 }
 

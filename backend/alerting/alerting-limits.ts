@@ -2,13 +2,13 @@
 // its name.
 
 // expression.ts
-/** Nesting of a rule's expression. */
+/** @internal Nesting of a rule's expression. */
 export const MAX_EXPRESSION_DEPTH = 100;
-/** Operators of a rule's expression. */
+/** @internal Operators of a rule's expression. */
 export const MAX_EXPRESSION_OPERATORS = 500;
 
 // history.ts
-/** Samples from which the history of a rule is computed exactly. */
+/** @internal Samples from which the history of a rule is computed exactly. */
 export const MAX_HISTORY_SAMPLES = 100_000;
 /** @internal Points of one instance in a history that is thinned out. */
 export const MAX_HISTORY_POINTS = 1000;
@@ -26,9 +26,9 @@ export const MAX_NAMED_RULES = 20;
 export const MAX_GROUP_FIELDS = 2;
 /** Filters of a log rule, and of each count of log records of an objective. */
 export const MAX_LOG_RULE_FILTERS = 50;
-/** Values of all these filters together. */
+/** @internal Values of all these filters together. */
 export const MAX_LOG_RULE_VALUES = 50;
-/** Characters of the name of a label in these filters. */
+/** @internal Characters of the name of a label in these filters. */
 export const MAX_FIELD_NAME_CHARACTERS = 200;
 /** Groups of one log rule, recent ones included. */
 export const MAX_GROUPS_PER_RULE = 50;

@@ -1,49 +1,49 @@
 // The limits of backend/auth/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // audit/trail.ts
-/** Audit entries of an organisation that are kept: the newest. */
+/** Approximate number of audit entries of an organisation that are kept: the newest. */
 export const MAX_AUDIT_ENTRIES_PER_ORG = 200_000;
 /** @internal Entries that wait to be written, of which those of one organisation may be half; further ones are dropped and counted. */
 export const MAX_WAITING_AUDIT_ENTRIES = 5_000;
-/** Details of an audit entry as JSON; longer ones are replaced by their length. */
+/** @internal Details of an audit entry as JSON; longer ones are replaced by their length. */
 export const MAX_SUBJECT_BYTES = 4096;
 
 // label-limits-schema.ts
 /** Values of one label to which a reader is limited. */
 export const MAX_LABEL_LIMIT_VALUES = 50;
-/** JSON of all labels and values to which a reader is limited. */
+/** @internal JSON of all labels and values to which a reader is limited. */
 export const MAX_LABEL_LIMITS_BYTES = 8192;
 
 // issuers/claim-rules.ts
 /** Rules of a trusted issuer. */
 export const MAX_ISSUER_RULES = 50;
-/** Claims of a rule. */
+/** @internal Claims of a rule. */
 export const MAX_RULE_CLAIMS = 10;
-/** Characters of a claim's pattern, and of a claim that is compared with one. */
+/** @internal Characters of a claim's pattern, and of a claim that is compared with one. */
 export const MAX_CLAIM_LENGTH = 500;
 
 // issuers/identity-token.ts
-/** Members of all JSON objects in the header of an issuer's token, and in its payload. */
+/** @internal Members of all JSON objects in the header of an issuer's token, and in its payload. */
 export const MAX_TOKEN_MEMBERS = 200;
 
 // issuers/issuer-keys.ts
-/** The keys of an unreachable issuer are used for this time after they were fetched. */
+/** The keys of an unreachable issuer are used for at most this time after they were fetched. */
 export const MAX_KEYS_AGE_MS = 24 * 3_600_000;
 
 // issuers/key-set.ts
-/** Size of the metadata of an issuer, and of its keys. */
+/** @internal Size of the metadata of an issuer, and of its keys. */
 export const MAX_ISSUER_RESPONSE_BYTES = 128 * 1024;
-/** Keys of an issuer; a larger set is refused. */
+/** @internal Keys of an issuer; a larger set is refused. */
 export const MAX_ISSUER_KEYS = 64;
-/** Base64url characters of an issuer's RSA modulus (4,096 bits); longer keys are ignored. */
+/** @internal Base64url characters of an issuer's RSA modulus (4,096 bits); longer keys are ignored. */
 export const MAX_MODULUS_LENGTH = 683;
-/** Characters of an issuer; the URL of its keys may have twice as many. */
+/** @internal Characters of an issuer; the URL of its keys may have twice as many. */
 export const MAX_ISSUER_URL_LENGTH = 500;
 
 // issuers/trusted-issuers.ts
 /** Trusted issuers of an organisation. */
 export const MAX_ISSUERS_PER_ORG = 1000;
-/** Stored keys and rules of all trusted issuers of an organisation. */
+/** @internal Stored keys and rules of all trusted issuers of an organisation. */
 export const MAX_ISSUERS_BYTES_PER_ORG = 4 * 1024 * 1024;
 /** @internal Issuers that a replica remembers. */
 export const MAX_CACHED_ISSUERS = 2000;
@@ -84,13 +84,13 @@ export const MAX_LOGIN_WAIT_MS = 15 * 60_000;
 export const MAX_LOGIN_PAIRS = 50_000;
 /** @internal Pairs that have logged in before; above this, the one whose last successful login is the oldest is forgotten. */
 export const MAX_SUCCEEDED_PAIRS = 10_000;
-/** Concurrent password logins with one e-mail address from one network. */
+/** @internal Concurrent password logins with one e-mail address from one network. */
 export const MAX_LOGINS_IN_FLIGHT = 4;
-/** Password hashes at one time. */
+/** @internal Password hashes at one time. */
 export const MAX_RUNNING_HASHES = 2;
-/** Requests of one organisation, or without a login of one network, that wait for a password hash. */
+/** @internal Requests of one organisation, or without a login of one network, that wait for a password hash. */
 export const MAX_WAITING_HASHES_PER_CLIENT = 256;
-/** Requests that wait for a password hash. */
+/** @internal Requests that wait for a password hash. */
 export const MAX_WAITING_HASHES = 2048;
 
 // sessions/session.ts
@@ -108,11 +108,11 @@ export const MAX_SHOWN_PATH_CHARACTERS = 200;
 export const MAX_ENDED_ATTEMPTS = 10_000;
 
 // sso/provider.ts
-/** Size of a response of the identity provider. */
+/** @internal Size of a response of the identity provider. */
 export const MAX_PROVIDER_RESPONSE_BYTES = 1024 * 1024;
 /** @internal HTTP chunks of such a response, each of which takes time. */
 export const MAX_PROVIDER_RESPONSE_PIECES = 4096;
 
 // sso/sign-in.ts
-/** Groups of a user that single sign-on reads; further ones are ignored. */
+/** @internal Groups of a user that single sign-on reads; further ones are ignored. */
 export const MAX_GROUPS = 10_000;

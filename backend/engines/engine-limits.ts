@@ -8,9 +8,12 @@ export const MAX_DEAD_LETTER_BYTES = 128 * 1024 * 1024;
 export const MAX_DEAD_LETTER_FILES = 10_000;
 
 // clickhouse/clickhouse-client.ts
-/** Time of all statements of one log or trace query. */
+/** Approximate time of all statements of one log or trace query. */
 export const MAX_READ_S = 15;
-/** Concurrent log and trace queries of one organisation in all replicas together, or 1 if there are fewer than three slots; others wait. */
+/**
+ * @internal Concurrent log and trace queries of one organisation in all replicas together, or 1 if there are fewer than three slots;
+ * others wait.
+ */
 export const MAX_READS_PER_ORG = 2;
 /** Log and trace queries of one organisation that wait; further ones are refused. */
 export const MAX_WAITING_READS_PER_ORG = 16;
@@ -18,11 +21,11 @@ export const MAX_WAITING_READS_PER_ORG = 16;
 export const MAX_FAILING_S = 30;
 
 // clickhouse/statement-settings.ts
-/** Memory of one statement of a log or trace query in ClickHouse. */
+/** @internal Memory of one statement of a log or trace query in ClickHouse. */
 export const MAX_READ_MEMORY_BYTES = 400_000_000;
 
 // relational/fair-driver.ts
-/** Statements of one organisation that wait for a connection to the relational store; further ones are refused. */
+/** @internal Statements of one organisation that wait for a connection to the relational store; further ones are refused. */
 export const MAX_WAITING_STATEMENTS_PER_ORG = 1000;
 
 // relational/row-limits.ts
@@ -44,9 +47,9 @@ export const MAX_EXPRESSION_BYTES = 64 * 1024;
 export const MAX_METRIC_QUERY_MIB = 256;
 
 // victoria-metrics/expression-guard.ts
-/** Series selectors of a PromQL query. */
+/** @internal Series selectors of a PromQL query. */
 export const MAX_SELECTORS = 100;
-/** Window or offset in a PromQL query: 100 years. */
+/** @internal Window or offset in a PromQL query: 100 years. */
 export const MAX_DURATION_MS = 100 * 365 * 86_400_000;
 
 // victoria-metrics/journal.ts

@@ -9,9 +9,9 @@ export const MAX_HEAD_BYTES = 64 * 1024;
 export const MAX_PARAMETER_LENGTH = MAX_HEAD_BYTES;
 
 // query-string.ts
-/** Parameters of a query string, except in signed requests and those with an ingest token. */
+/** @internal Parameters of a query string, except in signed requests and those with an ingest token. */
 export const MAX_QUERY_PARAMETERS = 500;
-/** Characters of the query string of a request without a credential. */
+/** @internal Characters of the query string of a request without a credential. */
 export const MAX_UNAUTHENTICATED_QUERY_LENGTH = 8 * 1024;
 
 // http-client.ts, openapi.ts, auth/sso/pages.ts
@@ -19,7 +19,7 @@ export const MAX_UNAUTHENTICATED_QUERY_LENGTH = 8 * 1024;
 export const MAX_CHOICES_LENGTH = 1024;
 
 // server-connections.ts, turns.ts
-/** Calls of an HTTP/2 connection at one time; pipelined requests of an HTTP/1.1 connection, which are served one after the other. */
+/** Calls of one connection at one time over gRPC; requests that a client pipelines on a connection over HTTP/1.1. */
 export const MAX_REQUESTS_PER_CONNECTION = 16;
 /** @internal An HTTP/2 connection with more is closed: refusing endless calls one by one would block the event loop. */
 export const MAX_REFUSED_REQUESTS = 2 * MAX_REQUESTS_PER_CONNECTION;
@@ -33,13 +33,13 @@ export const MAX_LONG_HEADS = 512;
 // counted-request.ts
 /** @internal HTTP chunks or packets of a body that may be small. */
 export const FREE_BODY_PIECES = 256;
-/** A body that arrives in many smaller HTTP chunks or packets is refused. */
+/** A body that arrives in many smaller HTTP chunks or packets can be refused. */
 export const MIN_BODY_PIECE_BYTES = 128;
 /** @internal Small pieces that a body may have in each second, so that a slow sender may send one record at a time. */
 export const FREE_BODY_PIECES_PER_SECOND = 200;
 
 // request-identity.ts
-/** Characters of an `Authorization` header with a read token, an ingest token or an issuer's token; longer ones are ignored. */
+/** @internal Characters of an `Authorization` header with a read token, an ingest token or an issuer's token; longer ones are ignored. */
 export const MAX_AUTHORIZATION_LENGTH = 8192;
 
 // response-budget.ts
@@ -47,12 +47,12 @@ export const MAX_AUTHORIZATION_LENGTH = 8192;
 export const MAX_HELD_RESPONSE_BYTES = 256 * 1024 * 1024;
 /** @internal Memory that is reserved for a response before its query runs; for a larger one, the rest when it is sent. */
 export const RESERVED_RESPONSE_BYTES = 4 * 1024 * 1024;
-/** A client that takes nothing of a response within this time is disconnected. */
+/** A client that takes nothing of the response to a query for this time is disconnected. */
 export const MAX_RESPONSE_STALL_MS = 30_000;
-/** A client that falls 30 s behind this speed while it reads a response is disconnected. */
+/** A client that falls 30 s behind this speed while it reads the response to a query is disconnected. */
 export const MIN_RESPONSE_BYTES_PER_SECOND = 16 * 1024;
 
-/** Memory of responses that clients without a credential have not read yet, on one listener; networks share it. */
+/** @internal Memory of responses that clients without a credential have not read yet, on one listener; networks share it. */
 export const MAX_HELD_ANONYMOUS_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 // small-bodies.ts
@@ -64,7 +64,7 @@ export const MAX_DRAINING_BODIES = 64;
 export const MAX_DRAINING_UNAUTHENTICATED = 16;
 
 // websocket.ts
-/** Bytes that the client of a WebSocket may send in a minute, pongs included; with more, it is disconnected. */
+/** @internal Bytes that the client of a WebSocket may send in a minute, pongs included; with more, it is disconnected. */
 export const MAX_CLIENT_BYTES_PER_MINUTE = 4 * 1024;
-/** Size of a WebSocket message from a client. */
+/** @internal Size of a WebSocket message from a client. */
 export const MAX_MESSAGE_BYTES = 1024;

@@ -1,7 +1,7 @@
 // The limits of backend/ingest/. docs/reference/limits.md is generated from this file: each limit has one sentence, and its unit is in its name.
 
 // body.ts
-/** Size of a body, as sent and decompressed. */
+/** Size of a request body with telemetry, as sent and decompressed. */
 export const MAX_BODY_BYTES = 32 * 1024 * 1024;
 
 // exposition/exposition.ts
@@ -19,29 +19,29 @@ export const MAX_GRPC_MESSAGE_BYTES = 16 * 1024 * 1024;
 export const MAX_STREAMS = 50_000;
 /** Labels of a stream. */
 export const MAX_LABELS_OF_STREAM = 64;
-/** Characters of a stream's labels in a protobuf push request. */
+/** @internal Characters of a stream's labels in a protobuf push request. */
 export const MAX_STREAM_LABELS_LENGTH = 256 * 1024;
 /** Key-value pairs of structured metadata of an entry. */
 export const MAX_STRUCTURED_METADATA = 128;
 
 // record-faults.ts
-/** Invalid records of a body that are left out one by one; with more, the body is rejected. */
+/** @internal Invalid records of a body that are left out one by one; with more, the body is rejected. */
 export const MAX_FAULTS = 100_000;
 
 // otlp/batch.ts
-/** JSON tokens of one record, resource or scope. */
+/** @internal JSON tokens of one record, resource or scope. */
 export const MAX_TOKENS_AT_ONCE = 256 * 1024;
-/** Resources and scopes of a body of logs or spans. */
+/** @internal Resources and scopes of a body of logs or spans. */
 export const MAX_RESOURCES_AND_SCOPES = 100_000;
 
 // otlp/otlp-decoder.ts
 /** @internal Worker threads that decode large bodies. */
 export const MAX_DECODER_THREADS = 2;
-/** Bodies of logs and spans of one organisation that wait in one queue for decoding; further ones are refused. */
+/** @internal Bodies of logs and spans of one organisation that wait in one queue for decoding; further ones are refused. */
 export const MAX_WAITING_BODIES_PER_ORG = 256;
 
 // otlp/decoded-rows.ts
-/** Size of the rows that one body becomes. */
+/** @internal Size of the rows that one body becomes. */
 export const MAX_ROWS_BYTES = 128 * 1024 * 1024;
 
 // otlp/value.ts
@@ -51,9 +51,9 @@ export const MAX_VALUE_DEPTH = 64;
 // remote-write/exemplar-list.ts
 /** Exemplars of one request. */
 export const MAX_EXEMPLARS_OF_REQUEST = 1000;
-/** Size of the labels of all exemplars in one request; each exemplar counts with the labels of its series. */
+/** @internal Size of the labels of all exemplars in one request; each exemplar counts with the labels of its series. */
 export const MAX_EXEMPLAR_BYTES = 1024 * 1024;
-/** Size of the labels of one exemplar. */
+/** @internal Size of the labels of one exemplar. */
 export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
 
 // remote-write/exemplar-ingest.ts
@@ -61,13 +61,13 @@ export const MAX_EXEMPLAR_LABEL_BYTES = 1024;
 export const MAX_EXEMPLARS_PER_MINUTE = 3000;
 
 // remote-write/write-request.ts
-/** Names and values that a remote write 2.0 request has in its table. */
+/** @internal Names and values that a remote write 2.0 request has in its table. */
 export const MAX_SYMBOLS = 1024 * 1024;
-/** Samples of one series in a request. */
+/** @internal Samples of one series in a request. */
 export const MAX_SAMPLES_OF_SERIES = 1024 * 1024;
 
 // remote-write/native-histograms.ts
-/** Buckets of all native histograms of one request. */
+/** @internal Buckets of all native histograms of one request. */
 export const MAX_HISTOGRAM_BUCKETS = 1_000_000;
 
 // remote-write/series-output.ts

@@ -12,7 +12,7 @@ export const MAX_SNAPSHOT_MS = 12 * 60 * 60_000;
 export const MAX_BACKUP_CONNECTIONS = 8;
 
 // health.ts
-/** Connections to the health port. */
+/** @internal Connections to the health port. */
 export const MAX_HEALTH_CONNECTIONS = 256;
 
 // log.ts

@@ -2,7 +2,7 @@
 // name.
 
 // outgoing.ts
-/** Bytes of a notification receiver's response that are read. */
+/** @internal Bytes of a notification receiver's response that are read. */
 export const MAX_RECEIVER_RESPONSE_BYTES = 64 * 1024;
 /** A longer `Retry-After` of a receiver is reduced to this. */
 export const MAX_RETRY_AFTER_MS = 3_600_000;

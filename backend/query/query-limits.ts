@@ -8,11 +8,11 @@ export const MAX_CHANGES = 100;
 export const MAX_CHANGES_HOURS = 24;
 /** Minutes of the shortest such range. */
 export const MIN_CHANGES_MINUTES = 10;
-/** Time of each part of a comparison, such as traces, logs and metrics. */
+/** @internal Time of each part of a comparison, such as traces, logs and metrics. */
 export const MAX_CHANGES_PART_MS = 10_000;
 
 // changes/metric-changes.ts
-/** Series of one state, such as restarted containers, that a comparison reports. */
+/** @internal Series of one state, such as restarted containers, that a comparison reports. */
 export const MAX_CHANGED_SERIES = 20;
 
 // changes/trace-changes.ts
@@ -34,9 +34,9 @@ export const MAX_REMEMBERED_CHANGES = 1000;
 export const MAX_PROBLEMS = 200;
 
 // prometheus/exemplars-route.ts
-/** Size of an expression of query_exemplars. */
+/** @internal Size of an expression of query_exemplars. */
 export const MAX_EXEMPLAR_QUERY_BYTES = 64 * 1024;
-/** Selectors of an expression of query_exemplars. */
+/** @internal Selectors of an expression of query_exemplars. */
 export const MAX_EXEMPLAR_SELECTORS = 20;
 
 // kubernetes/cluster-state.ts
@@ -50,7 +50,7 @@ export const MAX_KUBERNETES_ROWS = 5000;
 export const MAX_OBJECT_NAME_LENGTH = 253;
 
 // loki/cell-statement.ts
-/** Counts by series and time of one range aggregation that ClickHouse evaluates. */
+/** @internal Counts by series and time of one range aggregation that ClickHouse evaluates. */
 export const MAX_CELLS = 200_000;
 /** @internal Overlapping windows of `quantile_over_time` in ClickHouse; with more, the sandbox evaluates it. */
 export const MAX_WINDOWS_PER_RECORD = 16n;
@@ -83,9 +83,9 @@ export const MAX_LABEL_KEYS = 100;
 export const MAX_LABEL_CONDITION_BYTES = 1024 * 1024;
 
 // loki/endpoints.ts
-/** Value of `limit` in a request for volumes. */
+/** @internal Value of `limit` in a request for volumes. */
 export const MAX_VOLUMES = 5000;
-/** Points of one response of `index/volume_range`: steps times `limit`. */
+/** @internal Points of one response of `index/volume_range`: steps times `limit`. */
 export const MAX_VOLUME_POINTS = 200_000;
 
 // loki/grammar.ts
@@ -93,7 +93,7 @@ export const MAX_VOLUME_POINTS = 200_000;
 export const MAX_NUMBER_DIGITS = 100;
 /** Characters of a LogQL query. */
 export const MAX_QUERY_CHARACTERS = 64 * 1024;
-/** Nesting of a LogQL query; chained stages and operators count too. */
+/** @internal Nesting of a LogQL query; chained stages and operators count too. */
 export const MAX_QUERY_DEPTH = 400;
 
 // loki/pipeline.ts
@@ -118,13 +118,13 @@ export const MAX_SQL_LINE_LABELS = 6;
 export const LINE_BLOCK_ROWS = 256;
 
 // loki/parsers.ts
-/** Nesting of JSON that the stage `json` reads. */
+/** @internal Nesting of JSON that the stage `json` reads. */
 export const MAX_JSON_DEPTH = 100;
 
 // loki/points.ts
 /** Series of one range aggregation of a LogQL query. */
 export const MAX_QUERY_SERIES = 20_000;
-/** Points of one range aggregation of a LogQL query: series times steps. */
+/** @internal Points of one range aggregation of a LogQL query: series times steps. */
 export const MAX_QUERY_POINTS = 5_000_000;
 
 // loki/range-points.ts
@@ -132,15 +132,18 @@ export const MAX_QUERY_POINTS = 5_000_000;
 export const MAX_CELL_BYTES = 32 * 1024 * 1024;
 
 // loki/regex.ts
-/** Characters that the stages of a LogQL query process per record. */
+/** @internal Characters that the stages of a LogQL query process per record. */
 export const MAX_STAGE_CHARACTERS = 32 * 1024 * 1024;
-/** Characters of a line or attribute that stages read; a query that reads a longer one fails. */
+/** @internal Characters of a line or attribute that stages read; a query that reads a longer one fails. */
 export const MAX_STAGE_TEXT_CHARACTERS = 256 * 1024;
 /** Characters of all regular expressions of a LogQL query; matchers of labels with a list of plain values do not count. */
 export const MAX_REGEX_CHARACTERS = 2000;
-/** Parts of all these expressions that match several characters or are repeated, each as often as it is repeated; `\p{L}` counts as 50. */
+/**
+ * @internal Parts of all these expressions that match several characters or are repeated, each as often as it is repeated; `\p{L}` counts
+ * as 50.
+ */
 export const MAX_REGEX_STEPS = 100;
-/** Time that these expressions may take for one record. */
+/** @internal Time that these expressions may take for one record. */
 export const MAX_REGEX_MS_PER_RECORD = 1000;
 /** @internal Estimated time of one regular expression for one text if its automaton does not fit into memory. */
 export const MAX_REGEX_MS_PER_TEXT = 500;
@@ -148,7 +151,7 @@ export const MAX_REGEX_MS_PER_TEXT = 500;
 export const MAX_CACHED_EXPRESSIONS = 8;
 
 // loki/template-functions.ts
-/** Characters that a template writes. */
+/** @internal Characters that a template writes. */
 export const MAX_TEMPLATE_CHARACTERS = 1024 * 1024;
 
 // loki/template-values.ts
@@ -160,13 +163,13 @@ export const MAX_INTEGER_DIGITS = 100;
 export const MAX_VERB_WIDTH = 10_000;
 
 // loki/template.ts
-/** Nesting of brackets and ifs in a template. */
+/** @internal Nesting of brackets and ifs in a template. */
 export const MAX_TEMPLATE_DEPTH = 100;
 
 // mcp/answer.ts
-/** Size of the answer of an MCP tool; rows that do not fit are left out. */
+/** Approximate size of the answer of an MCP tool; rows that do not fit are left out. */
 export const MAX_TOOL_ANSWER_BYTES = 24_000;
-/** Characters of one text of telemetry, such as a message, in the answer of an MCP tool. */
+/** @internal Characters of one text of telemetry, such as a message, in the answer of an MCP tool. */
 export const MAX_TOOL_TEXT_CHARACTERS = 600;
 
 // mcp/mcp-route.ts
@@ -182,17 +185,17 @@ export const MAX_BUCKETS = 500;
 export const MAX_SEARCH_WORDS = 50;
 
 // prometheus/metadata-route.ts
-/** Metric names from which one metadata response is derived. */
+/** @internal Metric names from which one metadata response is derived. */
 export const MAX_METADATA_NAMES = 10_000;
-/** Size of these names as JSON; if they are larger, metadata is empty. */
+/** @internal Size of these names as JSON; if they are larger, metadata is empty. */
 export const MAX_METADATA_BYTES = 1024 * 1024;
 
 // prometheus/promql-routes.ts
 /** Value of `timeout` in a metrics query; longer ones count as this. */
 export const MAX_QUERY_TIMEOUT_MS = 30_000;
-/** Size of a query that is sent as a form. */
+/** @internal Size of a query that is sent as a form. */
 export const MAX_FORM_BYTES = 256 * 1024;
-/** Characters of a label name in a path, and of the parameter `metric` of metadata. */
+/** @internal Characters of a label name in a path, and of the parameter `metric` of metadata. */
 export const MAX_LABEL_LENGTH = 256;
 
 // sandbox/sandbox-process.ts

@@ -6,25 +6,28 @@
 export const MAX_PAGE_BYTES = 16 * 1024 * 1024;
 
 // logs/counts.ts
-/** Levels that are counted by name; rarer ones are counted together. */
+/** @internal Levels that are counted by name; rarer ones are counted together. */
 export const MAX_LEVELS = 20;
-/** Characters of the name or value of a field; fields with longer names are not counted, and longer values are cut. */
+/** @internal Characters of the name or value of a field; fields with longer names are not counted, and longer values are cut. */
 export const MAX_COUNTED_NAME_CHARACTERS = 256;
-/** Fields in one response. */
+/** @internal Fields in one response. */
 export const MAX_COUNTED_FIELDS = 200;
-/** Values of one field in one response. */
+/** @internal Values of one field in one response. */
 export const MAX_COUNTED_VALUES = 20;
 
 // logs/group-counts.ts
-/** Characters of a group's value in counts of log records; longer values are cut. */
+/** @internal Characters of a group's value in counts of log records; longer values are cut. */
 export const MAX_GROUP_VALUE_CHARACTERS = 256;
 
 // logs/message-patterns.ts
-/** Approximate number of records from which patterns of messages are found; if more match, evenly spread parts of the range are read. */
+/**
+ * @internal Approximate number of records from which patterns of messages are found; if more match, evenly spread parts of the range are
+ * read.
+ */
 export const MAX_PATTERN_SAMPLE_RECORDS = 20_000;
-/** Characters of a message's first line that take part in its pattern. */
+/** @internal Characters of a message's first line that take part in its pattern. */
 export const MAX_PATTERN_LINE_CHARACTERS = 300;
-/** Patterns of messages in one response. */
+/** @internal Patterns of messages in one response. */
 export const MAX_MESSAGE_PATTERNS = 300;
 
 // logs/minute-counts.ts
@@ -32,9 +35,12 @@ export const MAX_MESSAGE_PATTERNS = 300;
 export const MAX_CUT_MINUTES = 600;
 
 // logs/pattern.ts
-/** Characters of all regular expressions in the parameters of a log query. */
+/** @internal Characters of all regular expressions in the parameters of a log query. */
 export const MAX_PATTERN_CHARACTERS = 1000;
-/** Parts of all these expressions that match several characters or are repeated, each as often as it is repeated; `\p{L}` counts as 50. */
+/**
+ * @internal Parts of all these expressions that match several characters or are repeated, each as often as it is repeated; `\p{L}` counts
+ * as 50.
+ */
 export const MAX_PATTERN_STEPS = 50;
 /**
  * @internal Characters, classes and groups of one regular expression, each as often as it is repeated; each further one counts as a
@@ -69,11 +75,11 @@ export const MAX_INDEX_WORDS = 4;
 export const MAX_REMEMBERED_ORGS = 10_000;
 
 // metrics/query-cost.ts
-/** Estimated values per series that the subqueries of a metrics query compute. */
+/** @internal Estimated values per series that the subqueries of a metrics query compute. */
 export const MAX_SUBQUERY_VALUES = 50_000_000;
-/** Calls of `ru` and `ttf` in a metrics query. */
+/** @internal Calls of `ru` and `ttf` in a metrics query. */
 export const MAX_DOUBLING = 4;
-/** Nesting of subqueries in a metrics query. */
+/** @internal Nesting of subqueries in a metrics query. */
 export const MAX_METRIC_QUERY_DEPTH = 100;
 
 // metrics/metric-store.ts
@@ -83,21 +89,21 @@ export const MAX_METRIC_QUERIES = 3;
 export const DEFAULT_METRIC_QUERIES_PER_ORG = 2;
 /** Metrics queries of one organisation that wait; further ones are refused. */
 export const MAX_WAITING_METRIC_QUERIES_PER_ORG = 64;
-/** Size of all `match[]` of one request. */
+/** @internal Size of all `match[]` of one request. */
 export const MAX_SELECTOR_BYTES = 64 * 1024;
 /** Size of one response of the metrics engine. */
 export const MAX_METRIC_ANSWER_BYTES = 64 * 1024 * 1024;
-/** Size of a response of the metrics engine that the backend parses, not only forwards. */
+/** @internal Size of a response of the metrics engine that the backend parses, not only forwards. */
 export const MAX_PARSED_ANSWER_BYTES = 16 * 1024 * 1024;
 
 // page.ts
-/** Log records, spans or traces of one page. */
+/** Log records, spans or traces of one page of the native API. */
 export const MAX_LIMIT = 500;
 
 // traces/operation-points.ts
 /** @internal Characters of names of services, sources and operations in a comparison of two ranges; senders may send longer ones. */
 export const MAX_COMPARED_NAME_CHARACTERS = 256;
-/** Operations that a comparison of two ranges reads, of entry and of client spans each, those with most calls first. */
+/** @internal Operations that a comparison of two ranges reads, of entry and of client spans each, those with most calls first. */
 export const MAX_COMPARED_OPERATIONS = 500;
 
 // traces/jaeger-spans.ts
@@ -105,25 +111,25 @@ export const MAX_COMPARED_OPERATIONS = 500;
 export const MAX_SERVICES_PER_TRACE = 1_000;
 /** @internal Size of the trace summaries in one response. */
 export const MAX_SUMMARY_BYTES = 4 * 1024 * 1024;
-/** Size of the spans that a Jaeger search returns; if they are larger, it returns one span of each trace. */
+/** @internal Size of the spans that a Jaeger search returns; if they are larger, it returns one span of each trace. */
 export const MAX_JAEGER_PAGE_BYTES = 16 * 1024 * 1024;
 
 // traces/search.ts
-/** Size of one page of a search for traces. */
+/** @internal Size of one page of a search for traces. */
 export const MAX_SEARCH_PAGE_BYTES = 16 * 1024 * 1024;
-/** Services of one trace in a search. */
+/** @internal Services of one trace in a search. */
 export const MAX_LISTED_SERVICES = 100;
 
 // traces/span-fields.ts
-/** JSON of the events of one span, and of its links; if it is larger, all of them are left out. */
+/** @internal JSON of the events of one span, and of its links; if it is larger, all of them are left out. */
 export const MAX_SPAN_JSON_BYTES = 4 * 1024 * 1024;
 
 // traces/span-operations.ts
-/** Operations of one organisation that are listed; the first one of each service is always listed. */
+/** Approximate number of operations of one organisation that are listed; the first one of each service is listed in addition. */
 export const MAX_OPERATIONS_PER_ORG = 10_000;
-/** Operations of one service that are listed. */
+/** Approximate number of operations of one service that are listed. */
 export const MAX_OPERATIONS_PER_SERVICE = 1_000;
-/** Services of one organisation that are listed. */
+/** Approximate number of services of one organisation that are listed. */
 export const MAX_SERVICES_PER_ORG = 1_000;
 /** @internal Operations of all organisations in memory, about 60 bytes each. */
 export const MAX_REMEMBERED_OPERATIONS = 300_000;
@@ -144,7 +150,7 @@ export const MAX_SHARE_OF_FREE = 3;
 export const MAX_KEYS_PER_STATEMENT = 2000;
 
 // traces/operations-of.ts
-/** Size of the name of a service or an operation; longer ones are not listed. */
+/** @internal Size of the name of a service or an operation; longer ones are not listed. */
 export const MAX_OPERATION_NAME_BYTES = 512;
 /** @internal Operations that are listed from one body; the others are seen in later bodies. */
 export const MAX_OPERATIONS_PER_BODY = 2_000;

@@ -22,7 +22,7 @@ export const MAX_NODES = 5000;
 // enrolment/heartbeat-batcher.ts
 /** @internal Heartbeats of one statement. */
 export const MAX_BATCHED_HEARTBEATS = 200;
-/** Heartbeats of one organisation's nodes that wait to be written, and of its hosts; further ones are refused. */
+/** @internal Heartbeats of one organisation's nodes that wait to be written, and of its hosts; further ones are refused. */
 export const MAX_WAITING_HEARTBEATS = 2000;
 
 // enrolment/heartbeats.ts
@@ -32,7 +32,7 @@ export const MAX_HEARTBEAT_INTERVAL_S = 3600;
 export const MAX_HEARTBEAT_TEXT_LENGTH = 1000;
 /** @internal Characters of the name of an installation, `<namespace>/<Secret>`. */
 export const MAX_INSTALLATION_LENGTH = 400;
-/** Body of a heartbeat. */
+/** @internal Body of a heartbeat. */
 export const MAX_HEARTBEAT_BYTES = 64 * 1024;
 
 // enrolment/key-cache.ts
@@ -48,17 +48,17 @@ export const MAX_VIEWS = 1000;
 export const MAX_DASHBOARD_PANELS = 100;
 /** Variables of a dashboard. */
 export const MAX_DASHBOARD_VARIABLES = 20;
-/** Values that a variable of a dashboard lists. */
+/** @internal Values that a variable of a dashboard lists. */
 export const MAX_VARIABLE_VALUES = 200;
-/** Queries of a panel. */
+/** @internal Queries of a panel. */
 export const MAX_PANEL_QUERIES = 10;
-/** Characters of a query in a dashboard. */
+/** @internal Characters of a query in a dashboard. */
 export const MAX_SAVED_QUERY_LENGTH = 4000;
-/** Characters of a text panel. */
+/** @internal Characters of a text panel. */
 export const MAX_PANEL_TEXT_LENGTH = 10_000;
-/** Thresholds of a panel. */
+/** @internal Thresholds of a panel. */
 export const MAX_PANEL_THRESHOLDS = 10;
-/** Characters of the address of a saved view. */
+/** @internal Characters of the address of a saved view. */
 export const MAX_ADDRESS_LENGTH = 4000;
 
 // removal/removal-routes.ts

@@ -17,10 +17,10 @@ export const MAX_CACHED_NAMES = 20_000;
 export const MAX_CACHED_LENGTH = 1024;
 
 // document.ts
-/** Objects and lists of a JSON body of metrics. */
+/** @internal Objects and lists of a JSON body of metrics. */
 export const MAX_JSON_OBJECTS = 1_500_000;
 
-/** Approximate number of different keys in such a body. */
+/** @internal Approximate number of different keys in such a body. */
 export const MAX_JSON_KEYS = 20_000;
 
 // converter.ts
