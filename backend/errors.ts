@@ -45,7 +45,10 @@ export const ERROR_CODES = {
   cluster_in_use: [409, "another installation of the agent has this cluster's key and is alive; the message names it"],
   host_in_use: [409, "another host with the same machine id has a key and is alive; the message names it and says what to do"],
   rotation_in_progress: [409, "the last rotation is less than 5 minutes ago, or the key was replaced"],
-  body_too_large: [413, "the body exceeds its limit: 32 MiB on ingest, compressed or decompressed; at most 256 KiB on other routes"],
+  body_too_large: [
+    413,
+    "the body exceeds the limit of the route (32 MiB on signed ingest, compressed or decompressed); the message names it",
+  ],
   batch_too_large: [413, "the body has too many records or values, or is too large once decoded: send smaller batches"],
   unsupported_encoding: [415, "this route of ingest does not accept the Content-Encoding or the Content-Type"],
   expectation_failed: [417, "the Expect header is not 100-continue"],
