@@ -51,7 +51,7 @@ export async function pages(): Promise<Record<string, string>> {
     "docs/reference/agent-metrics.md": metricsPage(
       "Metrics about the agent",
       "agent/status/metrics.ts",
-      "The agent serves these metrics at `/metrics` of the health port (9598), in Prometheus' format. It leaves out metrics without a value. While the collector runs, the response also contains the collector's own metrics (`otelcol_*`). `otelcol_exporter_queue_size` and `otelcol_exporter_queue_capacity` are the used and the total bytes of the collector's disk queues, by `exporter`.",
+      "The agent serves these metrics at `/metrics` of the health port (9598), in Prometheus' format. It leaves out metrics without a value. If the collector responds, the response also contains its own metrics (`otelcol_*`). `otelcol_exporter_queue_size` and `otelcol_exporter_queue_capacity` are the used and the total bytes of the collector's disk queues, by `exporter`.",
       agentMetrics(),
     ),
     "docs/reference/backend-metrics.md": metricsPage(
