@@ -144,7 +144,7 @@ export interface Limit {
   readonly name: string;
   readonly value: number | bigint;
   readonly reason: string;
-  /** Its comment begins with `@internal`: senders, users and operators do not meet it. */
+  /** Its comment begins with `@internal`: not on the page, because users and operators do not plan with it. */
   readonly isInternal: boolean;
 }
 
