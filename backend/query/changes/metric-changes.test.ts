@@ -1,6 +1,4 @@
-// Values that senders choose do not become changes without a figure, and the number of queries is the documented one.
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
+// Values that senders choose do not become changes without a figure, and all questions are one query.
 import { expect, test, vi } from "vitest";
 import { UNLIMITED } from "../../admission/query-queue.ts";
 import { findMetricChanges } from "./metric-changes.ts";
@@ -13,10 +11,9 @@ test("leaves out a series whose value is infinite", async () => {
   expect(new Set(changes.map(({ now }) => now))).toEqual(new Set([3]));
 });
 
-test("runs one query, as docs/what-changed.md says", async () => {
+test("runs one query", async () => {
   const query = vi.fn(async () => ({ status: 200, pieces: [], body: Buffer.from('{"data":{"result":[]}}') }));
   const range = { startMs: 0, endMs: 3_600_000 };
   await findMetricChanges({ query }, "o", { before: range, now: range }, UNLIMITED);
-  const page = readFileSync(join(import.meta.dirname, "../../../docs/what-changed.md"), "utf8");
-  expect([query.mock.calls.length, page.includes("and one metric query")]).toEqual([1, true]);
+  expect(query).toHaveBeenCalledTimes(1);
 });
