@@ -6,7 +6,7 @@
 export const MAX_ACTIVE_ALERTS_BYTES = 4 * 1024 * 1024;
 
 // channels/channel-settings.ts
-/** @internal Characters of a channel's URL. */
+/** Characters of a channel's URL. */
 export const MAX_CHANNEL_URL_LENGTH = 2000;
 /** Recipients of an e-mail channel. */
 export const MAX_RECIPIENTS = 20;
@@ -16,7 +16,7 @@ export const MAX_RECIPIENTS = 20;
 export const MAX_CHANNELS_PER_ORG = 100;
 
 // channels/email.ts
-/** @internal Characters of an e-mail's subject. */
+/** Characters of an e-mail's subject. */
 export const MAX_EMAIL_SUBJECT_LENGTH = 200;
 /** @internal Response of the mail server. */
 export const MAX_SMTP_RESPONSE_BYTES = 64 * 1024;
@@ -28,39 +28,39 @@ export const MAX_TITLE_TEMPLATE_LENGTH = 500;
 export const MAX_TEXT_TEMPLATE_LENGTH = 4000;
 /** Characters of a text that a template writes; some kinds of channels accept fewer. */
 export const MAX_MESSAGE_TEXT_LENGTH = 8000;
-/** @internal Placeholders of a template. */
+/** Placeholders of a template. */
 export const MAX_TEMPLATE_PLACEHOLDERS = 100;
-/** @internal Characters of a value in a rendered template. */
+/** Characters of a value in a rendered template. */
 export const MAX_TEMPLATE_VALUE_LENGTH = 300;
-/** @internal Characters of an alert's summary, of its description, and of its list of labels in the default text of a message. */
+/** Characters of an alert's summary, of its description, and of its list of labels in the default text of a message. */
 export const MAX_MESSAGE_VALUE_LENGTH = 300;
 
 // channels/msteams.ts
-/** @internal Characters of a text in Microsoft Teams. */
+/** Characters of a text in Microsoft Teams. */
 export const MAX_TEAMS_TEXT_LENGTH = 5000;
-/** @internal Characters of a title in Microsoft Teams. */
+/** Characters of a title in Microsoft Teams. */
 export const MAX_TEAMS_TITLE_LENGTH = 200;
 
 // channels/opsgenie.ts
-/** @internal Characters of a message in Opsgenie. */
+/** Characters of a message in Opsgenie. */
 export const MAX_OPSGENIE_MESSAGE_LENGTH = 130;
-/** @internal Characters of a description in Opsgenie. */
+/** Characters of a description in Opsgenie. */
 export const MAX_OPSGENIE_DESCRIPTION_LENGTH = 15_000;
-/** @internal Characters of all details in Opsgenie. */
+/** Characters of all details in Opsgenie. */
 export const MAX_OPSGENIE_DETAILS_LENGTH = 8000;
-/** @internal Characters of a source in Opsgenie. */
+/** Characters of a source in Opsgenie. */
 export const MAX_OPSGENIE_SOURCE_LENGTH = 100;
 
 // channels/pagerduty.ts
 /** @internal Characters of a deduplication key; PagerDuty's own limit. */
 export const MAX_DEDUP_KEY_LENGTH = 255;
-/** @internal Characters of a summary in PagerDuty. */
+/** Characters of a summary in PagerDuty. */
 export const MAX_SUMMARY_LENGTH = 1024;
 
 // channels/slack.ts
-/** @internal Characters of a text in Slack. */
+/** Characters of a text in Slack. */
 export const MAX_SLACK_TEXT_LENGTH = 2800;
-/** @internal Characters of a title in Slack. */
+/** Characters of a title in Slack. */
 export const MAX_SLACK_TITLE_LENGTH = 200;
 
 // delivery/delivery-store.ts
@@ -76,7 +76,7 @@ export const MAX_FAILING_CHANNELS = 10_000;
 export const MAX_ERROR_LENGTH = 500;
 
 // delivery/retention.ts
-/** Approximate number of deliveries of an organisation that are kept: the newest. */
+/** Deliveries of an organisation that are kept. */
 export const MAX_DELIVERIES_PER_ORG = 10_000;
 
 // intake/evaluations.ts
@@ -96,7 +96,7 @@ export const MAX_INTAKE_CONNECTIONS = 512;
 export const MAX_ALERTS_PER_ORG = 10_000;
 /** Text of all stored alerts of an organisation. */
 export const MAX_ALERT_BYTES_PER_ORG = 16 * 1024 * 1024;
-/** @internal An alert without a new evaluation ends at the latest after this time. */
+/** @internal Time for which an alert counts as firing without another report; then, the next evaluation without it ends it. */
 export const MAX_ALERT_LIFE_MS = 24 * 3600_000;
 
 // intake/posted-alerts.ts
@@ -114,23 +114,23 @@ export const MAX_ALERT_ANNOTATION_LENGTH = 2048;
 // model/matchers.ts
 /** Matchers of a route or a silence, and of each side of an inhibition rule. */
 export const MAX_MATCHERS = 20;
-/** @internal Characters of a matcher's value; no regular expression matches a longer label. */
+/** Characters of a matcher's value; no regular expression matches a longer label. */
 export const MAX_MATCHER_LENGTH = 1000;
 /**
- * @internal Complexity of a matcher's regular expression: parts that match several characters, repetitions and alternatives count. A
- * list of values has none.
+ * Complexity of a matcher's regular expression: parts that match several characters, repetitions and alternatives count. A list of values
+ * has none.
  */
 export const MAX_EXPRESSION_STEPS = 12;
 /**
- * @internal Characters, classes and groups of all regular expressions of a list of matchers, each as often as it is repeated; a list of
- * values has none.
+ * Characters, classes and groups of all regular expressions of a list of matchers, each as often as it is repeated; a list of values has
+ * none.
  */
 export const MAX_EXPRESSION_PARTS = 2000;
 
 // model/message.ts
-/** Alerts that one message lists; fewer if they are large. */
+/** Alerts that one message lists. */
 export const MAX_ALERTS_PER_MESSAGE = 100;
-/** @internal JSON of the alerts that one message lists; the first one is always listed. */
+/** JSON of the alerts that one message lists; the first one is always listed. */
 export const MAX_MESSAGE_BYTES = 64 * 1024;
 
 // model/organisation-rows.ts
@@ -158,7 +158,7 @@ export const MAX_ROUTES = 100;
 export const MAX_CHANNELS_PER_ROUTE = 20;
 /** Labels by which a route groups alerts, and `equal` labels of an inhibition rule. */
 export const MAX_GROUP_LABELS = 20;
-/** @internal Text of one route. */
+/** Text of one route. */
 export const MAX_ROUTE_BYTES = 8 * 1024;
 
 // routing/named-settings.ts
@@ -166,17 +166,17 @@ export const MAX_ROUTE_BYTES = 8 * 1024;
 export const MAX_INHIBIT_RULES = 50;
 /** Time intervals of an organisation. */
 export const MAX_TIME_INTERVALS = 50;
-/** @internal Text of an inhibition rule or a time interval. */
+/** Text of an inhibition rule or a time interval. */
 export const MAX_SETTING_BYTES = 8 * 1024;
 
 // routing/time-intervals.ts
-/** @internal Ranges of a field of a time interval, and entries of each list of time intervals. */
+/** Ranges of a field of a time interval, and entries of each list of time intervals. */
 export const MAX_TIME_RANGES = 20;
 
 // routing/silences.ts
-/** @internal Matchers and comment of one silence. */
+/** Matchers and comment of one silence. */
 export const MAX_SILENCE_BYTES = 4096;
-/** A silence can end at most so long after it was created or changed. */
+/** A silence ends at most so long after it was created or changed. */
 export const MAX_SILENCE_MS = 366 * 86_400_000;
 /** Silences of an organisation that have not ended. */
 export const MAX_SILENCES_PER_ORG = 500;
