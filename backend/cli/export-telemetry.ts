@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { finished } from "node:stream/promises";
 import type { Command } from "commander";
 import { pause } from "../../common/loop.ts";
-import { TemporaryProblem, Problem } from "./cli-error.ts";
+import { Problem, RefusedValue, TemporaryProblem } from "./cli-error.ts";
 import type { Client } from "./api-client.ts";
 import type { Console } from "./output.ts";
 import { sinceStart } from "./query-rows.ts";
@@ -89,10 +89,16 @@ async function* samples(console: Console, client: Client, startMs: number, endMs
   const names = await retryWhileBusy(console, () =>
     client.call<{ data: string[] }>("GET", `${PROMETHEUS}/label/__name__/values`, { query: range }),
   );
+  let oldestMs = startMs;
   for (const name of names.data) {
-    for (let fromMs = startMs, stepMs = DAY_MS; fromMs < endMs;) {
+    for (let fromMs = oldestMs, stepMs = DAY_MS; fromMs < endMs;) {
       const untilMs = Math.min(endMs, fromMs + stepMs);
       const lines = await samplesOf(console, client, name, fromMs, untilMs).catch((error: unknown) => {
+        // The backend refuses times before the retention of the metrics, which has a later beginning each time.
+        if (error instanceof RefusedValue && error.field === "time") {
+          oldestMs = untilMs;
+          return [];
+        }
         // The backend refuses a response that is too large: request a shorter range.
         if (error instanceof TemporaryProblem || !(error instanceof Problem) || stepMs <= MIN_RANGE_MS) throw error;
         return undefined;
@@ -104,6 +110,8 @@ async function* samples(console: Console, client: Client, startMs: number, endMs
       }
     }
   }
+  if (oldestMs > startMs)
+    console.note(`samples are exported from ${new Date(oldestMs).toISOString()} on: your organisation's metrics are not kept for longer`);
 }
 
 /** Samples after `fromMs`, up to and including `untilMs`. */

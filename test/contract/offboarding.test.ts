@@ -63,6 +63,12 @@ test("exports everything, then locks the organisation out and erases its telemet
   const operator = { url: backend.apiUrl, sessionFile: join(folder.path, "operator") };
   const operatorPassword = adminPassword(backend.place);
   expect((await runClient("login --email admin@localhost", { ...operator, input: `${operatorPassword}\n` })).code).toBe(0);
+  expect(await runClient("retention set leaving --metrics-days 2", operator)).toMatchObject({ code: 0 });
+  const shorter = await runClient(`export-telemetry --out ${out} --since 5d`, admin);
+  expect(shorter).toMatchObject({ code: 0, err: expect.stringMatching(/^samples are exported from 20\S+Z on: /m) });
+  const beginMs = Date.parse(/from (\S+) on/.exec(shorter.err)?.[1] ?? "");
+  expect(Math.abs(Date.now() - 2 * 86_400_000 - beginMs)).toBeLessThan(86_400_000);
+  expect(orders()).toHaveLength(SAMPLES);
   expect((await runClient("orgs delete leaving --confirm other", operator)).err).toContain("not the name");
   expect(await runClient("orgs delete leaving --confirm leaving", operator)).toMatchObject({ code: 0 });
   await eventually("the key is refused", async () => (await send("/ingest", Buffer.from("shop_orders 1\n"))) === 401);
