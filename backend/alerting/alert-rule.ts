@@ -158,7 +158,7 @@ function isReserved(label: string): boolean {
 export function readForMs(text: string): number {
   const ms = durationMs(text);
   if (ms === undefined) throw invalidField("for", "must be a Prometheus duration such as 30s, 5m or 1h30m");
-  if (ms > MAX_FOR_MS) throw invalidField("for", "must be at most a year");
+  if (ms > MAX_FOR_MS) throw invalidField("for", "must be at most 366d");
   return ms;
 }
 

@@ -30,7 +30,7 @@ export const MAX_TEXT_TEMPLATE_LENGTH = 4000;
 export const MAX_MESSAGE_TEXT_LENGTH = 8000;
 /** Placeholders of a template. */
 export const MAX_TEMPLATE_PLACEHOLDERS = 100;
-/** Characters of a value in a rendered template. */
+/** Characters of a value in a rendered template, except `url` and `changes_url`. */
 export const MAX_TEMPLATE_VALUE_LENGTH = 300;
 /** Characters of an alert's summary, of its description, and of its list of labels in the default text of a message. */
 export const MAX_MESSAGE_VALUE_LENGTH = 300;

@@ -81,6 +81,17 @@ test("renders a value as one line of limited length, and does not expand it agai
   expect(text("{{ labels.a }}|{{ labels.b }}", odd)).toBe(`{{ organisation }} {{#alerts}}|${"x".repeat(299)}…`);
 });
 
+test("never cuts a link: one that does not fit is left out", () => {
+  const long = messageOf({ commonLabels: { alertname: "HighLoad", path: "/é".repeat(200) } });
+  const url = text("{{ url }}", long) ?? "";
+  expect(url.length).toBeGreaterThan(1000);
+  expect(url).toMatch(/&at=2026-11-22T10%3A00%3A00\.000Z$/);
+  expect(text("{{ url }} ".repeat(20), long)?.replaceAll(`${url} `, "")).toBe("…");
+  const custom = { title: `${"y".repeat(150)} ${url}`, text: `${"x ".repeat(1300)}${url} end` };
+  const { text: title, attachments } = JSON.parse(slackBody(long, custom)) as { text: string; attachments: { text: string }[] };
+  expect([title, attachments[0]?.text]).toEqual([`${"y".repeat(150)} …`, `${"x ".repeat(1300)}…`]);
+});
+
 test("limits the rendered text, however many alerts and placeholders there are", () => {
   const many = messageOf({
     alerts: Array.from({ length: 100 }, () => alertOf({ annotations: { summary: "😀".repeat(5000) } })),

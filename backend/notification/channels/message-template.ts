@@ -24,11 +24,17 @@ export function oneLine(text: string, maxLength: number): string {
   return truncate(text.replace(UNPRINTABLE, " ").toWellFormed().trim(), maxLength);
 }
 
-/** The beginning of the text, with an ellipsis if it has more than `maxLength` characters. */
+/** The beginning of the text, with an ellipsis if it has more than `maxLength` characters. A link at its end is left out. */
 export function truncate(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const cut = text.slice(0, maxLength - 1);
-  return `${cut.isWellFormed() ? cut : cut.slice(0, -1)}…`;
+  return `${withoutLastLink(cut.isWellFormed() ? cut : cut.slice(0, -1))}…`;
+}
+
+/** Removes a link at the end of a text that was cut: the link may be incomplete, and an ellipsis would become part of it. */
+export function withoutLastLink(text: string): string {
+  const [link = ""] = /https?:\/\/\S*$/.exec(text.slice(Math.max(0, text.lastIndexOf("://") - "https".length))) ?? [];
+  return text.slice(0, text.length - link.length);
 }
 
 /** Such as `[FIRING:2] HighLoad (team=web)`; at most `maxLength` characters. */
@@ -129,7 +135,8 @@ interface Scope {
 }
 type Part = string | { readonly name: string } | { readonly each: readonly Part[] };
 
-const MESSAGE_VALUES = ["status", "count", "title", "organisation", "channel", "url", "changes_url"];
+const LINK_VALUES = ["url", "changes_url"];
+const MESSAGE_VALUES = ["status", "count", "title", "organisation", "channel", ...LINK_VALUES];
 const ALERT_VALUES = ["status", "starts_at", "ends_at"];
 const NAMED = /^(?:labels|annotations)\.[a-zA-Z_][a-zA-Z0-9_]*$/;
 /** Controls except tab and line feed, and characters that change the direction of text; a template must not contain them. */
@@ -218,7 +225,8 @@ function valueOf(name: string, { values, labels, annotations }: Scope): string {
   const [first = "", ...rest] = name.split(".");
   const from = rest.length === 0 ? values : first === "labels" ? labels : annotations;
   const key = rest.length === 0 ? first : rest.join(".");
-  return Object.hasOwn(from, key) ? oneLine(from[key] ?? "", MAX_TEMPLATE_VALUE_LENGTH) : "";
+  const maxLength = LINK_VALUES.includes(name) ? Number.POSITIVE_INFINITY : MAX_TEMPLATE_VALUE_LENGTH;
+  return Object.hasOwn(from, key) ? oneLine(from[key] ?? "", maxLength) : "";
 }
 
 /** Labels and annotations that all alerts of the message share. */

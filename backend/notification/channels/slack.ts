@@ -2,7 +2,16 @@
 // part of a label or an annotation becomes markup: no link, no mention of a person or a channel, no bold text; Slack fetches no URL that a
 // value contains.
 import { MAX_SLACK_TEXT_LENGTH, MAX_SLACK_TITLE_LENGTH } from "../notification-limits.ts";
-import { alertParagraphs, changesLink, consoleLink, oneLine, type CustomTexts, highestSeverity, defaultTitle } from "./message-template.ts";
+import {
+  alertParagraphs,
+  changesLink,
+  consoleLink,
+  oneLine,
+  type CustomTexts,
+  highestSeverity,
+  defaultTitle,
+  withoutLastLink,
+} from "./message-template.ts";
 import type { Message } from "../model/message.ts";
 
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
@@ -51,7 +60,7 @@ function truncateEscaped(text: string, maxLength: number): string {
   let escaped = "";
   for (const character of text) {
     const more = escapeText(character);
-    if (escaped.length + more.length + 1 > maxLength) return `${escaped}…`;
+    if (escaped.length + more.length + 1 > maxLength) return `${withoutLastLink(escaped)}…`;
     escaped += more;
   }
   return escaped;
