@@ -48,6 +48,11 @@ test("parses a query of logs as its selector and its stages in their order", () 
   });
 });
 
+test("the expression of a selector counts once in the limits of a query", () => {
+  for (const expression of [`${"a".repeat(1900)}.+`, ".{60}"]) readQuery(`{a=~"${expression}"}`);
+  expect(refusal(`{a=~"${"a".repeat(2000)}.+"}`)).toContain("at most 2000 characters");
+});
+
 test("and binds tighter than or, unless parentheses override it", () => {
   const filterOf = (text: string) => (readQuery(`{a="b"} | ${text}`) as LogQuery).stages[0];
   expect(filterOf('a="1" or b="2" and c="3"')).toEqual(filterOf('a="1" or (b="2" and c="3")'));

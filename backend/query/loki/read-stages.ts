@@ -4,7 +4,7 @@ import type { SyntaxNode } from "@lezer/common";
 import { children, itemsOf, parseBytes, readDuration, readNumber, type Tree, unquote, wrongQuery } from "./grammar.ts";
 import { parsePath } from "./json.ts";
 import { captureNames, linePattern, parsePattern } from "./parsers.ts";
-import { anchored, type Patterns, plainValues } from "./regex.ts";
+import { anchored, compilePattern, type Patterns, plainValues } from "./regex.ts";
 import type {
   CompareOperator,
   Conversion,
@@ -27,15 +27,15 @@ export interface ParseState {
 
 export function readSelector(state: ParseState, node: SyntaxNode): Matcher[] {
   const matchers = itemsOf(node.getChild("Matchers"), "Matchers", "Matcher").map((matcher) => readMatcher(state, matcher));
-  if (!matchers.some((matcher) => refusesEmpty(state, matcher)))
-    throw wrongQuery('a selector needs a matcher that takes no empty value, such as {service_name=~".+"}');
+  if (!matchers.some(refusesEmpty)) throw wrongQuery('a selector needs a matcher that takes no empty value, such as {service_name=~".+"}');
   return matchers;
 }
 
-function refusesEmpty({ patterns }: ParseState, { operator, value }: Matcher): boolean {
+/** `readMatcher` has already counted the expression in the limits of the query. */
+function refusesEmpty({ operator, value }: Matcher): boolean {
   if (operator === "=") return value !== "";
   if (operator !== "=~") return false;
-  return !(plainValues(value)?.includes("") ?? patterns.compile(anchored(value)).test(""));
+  return !(plainValues(value)?.includes("") ?? compilePattern(anchored(value)).test(""));
 }
 
 /** Compiles the expression, so that an invalid one is rejected even if no record is found. */
