@@ -176,7 +176,7 @@ test("`silences` adds a silence with a reason and an end, lists it, and ends it"
   expect((await atherops("silences")).out).toContain('active  alertname="Down", instance=~"db-.*"');
   expect((await atherops(`silences remove ${made.out.trim()}`)).code).toBe(0);
   expect([await rowsOf("silences"), (await rowsOf("silences --all")).length]).toEqual([[], 1]);
-  expect((await atherops("silences add a=b --comment x --for ever")).err).toContain("--for ever: write it as 30m, 2h or 7d");
+  expect((await atherops("silences add a=b --comment x --for ever")).err).toContain("--for ever: write it as 30m, 2h or 7d, at most 366d");
   expect((await atherops("silences add a=b")).code).toBe(2);
 });
 

@@ -111,7 +111,7 @@ Examples:
 
 function timesOf({ for: text, start }: SilenceOptions): { starts_at: string | null; ends_at: string } {
   const ms = durationWithin(text, { minMs: 1000, maxMs: MAX_MS });
-  if (ms === undefined) throw new WrongUsage(`--for ${text}: write it as 30m, 2h or 7d, a year at most`);
+  if (ms === undefined) throw new WrongUsage(`--for ${text}: write it as 30m, 2h or 7d, at most 366d`);
   const startMs = start === undefined ? Date.now() : Date.parse(start);
   if (Number.isNaN(startMs)) throw new WrongUsage(`--start ${start}: write it as 2026-12-01T04:00:00Z`);
   return { starts_at: start === undefined ? null : new Date(startMs).toISOString(), ends_at: new Date(startMs + ms).toISOString() };

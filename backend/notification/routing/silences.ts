@@ -50,7 +50,7 @@ export const SILENCE_BODY_SCHEMA = objectSchema(["matchers", "endsAt", "comment"
   id: { type: ["string", "null"], description: "the id of a silence to replace" },
   matchers: { ...MATCHERS, description: "an alert's labels must match all of them" },
   startsAt: { type: "string", maxLength: 50, description: "RFC 3339; default and earliest: now" },
-  endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most a year from now" },
+  endsAt: { type: "string", maxLength: 50, description: "RFC 3339; at most 366 days from now" },
   createdBy: { type: "string", description: "ignored: the backend sets it to the user who sends the request" },
   comment: { type: "string", maxLength: 2000 },
 });
@@ -78,7 +78,8 @@ export function validateSilence(body: SilenceBody, nowMs: number): CheckedSilenc
   const endsMs = parseTimeMs("endsAt", body.endsAt);
   if (endsMs <= nowMs) throw invalidField("endsAt", "must not be in the past");
   if (endsMs <= startsMs) throw invalidField("endsAt", "must be after startsAt");
-  if (endsMs > nowMs + MAX_SILENCE_MS) throw invalidField("endsAt", "must be within a year: disable the rule instead");
+  if (endsMs > nowMs + MAX_SILENCE_MS)
+    throw invalidField("endsAt", `must be within ${MAX_SILENCE_MS / 86_400_000} days: disable the rule instead`);
   return { matchers, startsAt: new Date(startsMs), endsAt: new Date(endsMs), comment: body.comment };
 }
 
