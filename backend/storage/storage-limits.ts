@@ -125,7 +125,7 @@ export const MAX_LISTED_SERVICES = 100;
 export const MAX_SPAN_JSON_BYTES = 4 * 1024 * 1024;
 
 // traces/span-operations.ts
-/** Approximate number of operations of one organisation that are listed; the first one of each service is listed in addition. */
+/** Approximate number of operations of one organisation that are listed; 1,000 of them are reserved for the first one of each service. */
 export const MAX_OPERATIONS_PER_ORG = 10_000;
 /** Approximate number of operations of one service that are listed. */
 export const MAX_OPERATIONS_PER_SERVICE = 1_000;

@@ -111,17 +111,19 @@ class OrgOperations {
   /** Operations that are not written for this day or a later one, within the limits. */
   unwritten({ day, operations }: DayOperations): Operation[] {
     const newOfService = new Map<number, number>();
-    let remaining = MAX_OPERATIONS_PER_ORG - this.#days.size;
+    let services = this.#ofService.size;
+    // One is reserved for each service that may come, so that its first operation is always listed.
+    let remaining = MAX_OPERATIONS_PER_ORG - MAX_SERVICES_PER_ORG - (this.size - services);
     return operations.filter((operation) => {
       const writtenDay = this.#days.get(hashOf(operation));
       if (writtenDay !== undefined) return writtenDay < day;
       const service = hashOf({ service: operation.service });
       const count = (this.#ofService.get(service) ?? 0) + (newOfService.get(service) ?? 0);
-      const fits =
-        count === 0 ? this.#ofService.size + newOfService.size < MAX_SERVICES_PER_ORG : remaining > 0 && count < MAX_OPERATIONS_PER_SERVICE;
+      const fits = count === 0 ? services < MAX_SERVICES_PER_ORG : remaining > 0 && count < MAX_OPERATIONS_PER_SERVICE;
       if (!fits) return false;
       newOfService.set(service, (newOfService.get(service) ?? 0) + 1);
-      remaining -= 1;
+      if (count === 0) services += 1;
+      else remaining -= 1;
       return true;
     });
   }
