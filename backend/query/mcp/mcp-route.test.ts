@@ -60,6 +60,28 @@ test("a range that begins before all times is refused", () => {
   expect(() => readRange({ end: "-271821-04-20T00:00:00Z" })).toThrow(refused);
 });
 
+test("the API description has every status and type of a response", async () => {
+  const url = await serve(new ResponseBudget(), async () => Buffer.from("[]"));
+  type Described = { paths: { "/mcp": { post: { responses: Record<string, { content?: Record<string, unknown> }> } } } };
+  const { responses } = ((await (await fetch(new URL("/openapi.json", url))).json()) as Described).paths["/mcp"].post;
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": { name: "test", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": {},
+  };
+  const modern = { "mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "search_logs" };
+  for (const [message, headers, status, type] of [
+    [CALL, {}, 200, "text/event-stream"],
+    [{ ...CALL, params: { ...CALL.params, _meta } }, modern, 200, "application/json"],
+    [{ jsonrpc: "2.0", method: "notifications/initialized" }, {}, 202, null],
+  ] as const) {
+    const response = await fetch(url, { method: "POST", headers: { ...HEADERS, ...headers }, body: JSON.stringify(message) });
+    expect([response.status, response.headers.get("content-type")]).toEqual([status, type]);
+    expect(Object.keys(responses)).toContain(String(status));
+    expect([null, ...Object.keys(responses[status]?.content ?? {})]).toContain(type);
+  }
+});
+
 test("an answer is returned, and its memory is free again", async () => {
   const answers = new ResponseBudget();
   let heldBytes = 0;

@@ -17,6 +17,14 @@ export interface McpRouteOptions {
   readonly publicUrl: string | undefined;
 }
 
+const RESPONSE = {
+  description: "A JSON-RPC message: as JSON, or for revisions of the protocol before 2026-07-28 as an event stream with one event.",
+  content: {
+    "application/json": { schema: { type: "object", additionalProperties: true } },
+    "text/event-stream": { schema: { type: "string" } },
+  },
+};
+
 /** Headers that authenticate a request, and nothing else of it. */
 const CREDENTIALS = ["authorization", "cookie", "x-requested-with", "x-session-user"] as const;
 /** Headers that the SDK reads. */
@@ -38,7 +46,7 @@ export function registerMcpRoute(app: FastifyInstance, { answers, guards, public
     summary: "Model Context Protocol: tools for assistants, read-only",
     description: "Streamable HTTP without sessions. Body and response are JSON-RPC 2.0 messages of the protocol; batches are refused.",
     body: { type: "object", required: ["jsonrpc"], properties: { jsonrpc: { type: "string", const: "2.0" } }, additionalProperties: true },
-    documented: { response: { 200: { type: "object", additionalProperties: true } } },
+    documented: { response: { 200: RESPONSE, 202: { description: "a notification was received", type: "null" } } },
     handler: async (request: FastifyRequest, reply: FastifyReply) => {
       const { orgId } = readerOf(request);
       const headers = new Headers(
