@@ -1,6 +1,6 @@
 // Single sign-on by OpenID Connect: the code flow with PKCE, state and nonce (docs/contract.md, "Single sign-on"). Invariants: a response
-// of the provider is accepted once, and only in the browser that began the login. Every refusal states the reason, on a page for browsers,
-// and is audited. If the provider is unreachable, everything else works.
+// of the provider is accepted once, and only in the browser that began the login. Every refused login states the reason, on a page for
+// browsers, and is audited. If the provider is unreachable, everything else works.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Kysely } from "kysely";
 import type { BrowserSessions } from "../sessions/browser-session.ts";
@@ -226,13 +226,19 @@ class LoginFlow {
       audit(request, "login.failed", { by: "sso", reason: "attempt_used" });
       throw new ApiError("login_refused", `this login was already used${START_AGAIN}`);
     }
-    if (!attempt) throw new ApiError("login_refused", `this browser did not begin a login within the last ten minutes${START_AGAIN}`);
+    if (!attempt) {
+      audit(request, "login.failed", { by: "sso", reason: "no_attempt" });
+      throw new ApiError("login_refused", `this browser did not begin a login within the last ten minutes${START_AGAIN}`);
+    }
     const url = callbackUrl(request);
     url.search = new URL(request.url, url).search;
     const provider = await this.#openProvider(oidc);
     const claims = await this.#callProvider(request, () => provider.fetchClaims(attempt, url));
     const identity = await this.#identify(request, oidc, claims);
-    const { user, change, before } = await signIn(this.#options.db, identity, new Date(this.#now()));
+    const { user, change, before } = await signIn(this.#options.db, identity, new Date(this.#now())).catch((error: unknown) => {
+      if (error instanceof ApiError && error.status < 500) this.#auditRefusal(request, error.code, identity.email);
+      throw error;
+    });
     this.#options.sessions.forget(user.id);
     const who = { user_id: user.id, org_id: user.org_id, email: user.email };
     if (change)
@@ -258,11 +264,7 @@ class LoginFlow {
     const grant = findGrant(claims[oidc.groupsClaim], oidc.grants);
     const org = grant && (await this.#options.db.selectFrom("orgs").select("id").where("name", "=", grant.org).executeTakeFirst());
     if (!org) {
-      audit(request, "login.failed", {
-        by: "sso",
-        reason: grant ? "unknown_organisation" : "no_group",
-        ...(email && { email: sanitize(email) }),
-      });
+      this.#auditRefusal(request, grant ? "unknown_organisation" : "no_group", email);
       const why = grant
         ? `your group grants access to the organisation "${grant.org}", which does not exist`
         : "none of your groups grants access to an organisation";
@@ -273,6 +275,10 @@ class LoginFlow {
     const mayClaimEmail = isEmailVerified === true || (isEmailVerified === undefined && oidc.allowsUnverifiedEmail);
     const { role, label_limits: labelLimits } = grant;
     return { issuer: oidc.issuer, subject: claims.sub, email, isEmailVerified, mayClaimEmail, orgId: org.id, role, labelLimits };
+  }
+
+  #auditRefusal(request: FastifyRequest, reason: string, email: string | undefined): void {
+    audit(request, "login.failed", { by: "sso", reason, ...(email && { email: sanitize(email) }) });
   }
 
   requireConfigured(): OidcSettings {

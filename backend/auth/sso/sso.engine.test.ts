@@ -451,6 +451,28 @@ describeOnEachStore((store) => {
     await lonely[Symbol.asyncDispose]();
   }, 120_000);
 
+  test("audits every refused login", async () => {
+    logged.length = 0;
+    const { at, cookies } = await answered(await person({ groups: ["readers"] }));
+    await callback(at, {});
+    await callback(at, cookiesOf(await start()));
+    const none = await person({ groups: [] });
+    const taken = await person({ groups: ["root"], email: OPERATOR.email });
+    const unverified = await person({ groups: ["readers"], email_verified: false });
+    for (const account of [none, taken, unverified]) await login(account);
+    clock.ms += 10 * 60_000 + 1000;
+    await callback(at, cookies);
+    const lines = logged.map((line) => JSON.parse(line)).filter(({ audit }) => audit);
+    expect(lines.map(({ action, by, reason, email }) => [action, by, reason, email])).toEqual([
+      ["login.failed", "sso", "no_attempt", undefined],
+      ["login.failed", "sso", "OAUTH_INVALID_RESPONSE", undefined],
+      ["login.failed", "sso", "no_group", `${none}@example.com`],
+      ["login.failed", "sso", "conflict", OPERATOR.email],
+      ["login.failed", "sso", "forbidden", `${unverified}@example.com`],
+      ["login.failed", "sso", "no_attempt", undefined],
+    ]);
+  });
+
   test("audits every login, without a secret, a code or a token", async () => {
     logged.length = 0;
     const account = await person({ groups: ["readers"] });
