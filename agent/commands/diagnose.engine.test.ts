@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { once } from "node:events";
@@ -141,6 +142,8 @@ describe("diagnose", () => {
     expect(texts(await checkLogs(settings(env)))).toMatch(/^ok/);
     symlinkSync("/etc/passwd", join(folder, "b.log"));
     expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: .*b\.log/);
+    execFileSync("mkfifo", [join(folder, "c.log")]);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/\nwarn: 1 FIFOs, sockets or devices are not read, for example .*c\.log/);
   });
 
   test("running agent: passes if ready, fails with its reasons and undelivered signals, warns if none runs", async () => {

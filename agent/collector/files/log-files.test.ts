@@ -1,5 +1,7 @@
 // The agent's part of reading log files: which files it opens, and the links that it passes to the collector. Offsets of the test replace the
 // collector; the real one: test/faults/log-files.test.ts.
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
 import {
   appendFileSync,
   chownSync,
@@ -14,6 +16,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -255,6 +258,19 @@ describe("the status lists as not read", () => {
     mkdirSync(Buffer.concat([Buffer.from(`${log("b")}/`), Buffer.from([0xe4])]));
     await pass();
     expect(files.status()).toMatchObject({ open: 0, notRead: { name: 2 } });
+  });
+
+  test("FIFOs and sockets, also behind links, and names them in the log once", async () => {
+    execFileSync("mkfifo", [log("a/fifo.log")]);
+    symlinkSync("fifo.log", log("a/link.log"));
+    symlinkSync("a", log("folder.log"));
+    const server = createServer();
+    await once(server.listen(log("b/socket.log")), "listening");
+    await start();
+    await pass();
+    server.close();
+    expect(files.status()).toMatchObject({ open: 0, notRead: { special: 3 } });
+    expect(said).toEqual(["FIFOs, sockets and devices are not read; narrow LOG_PATHS"]);
   });
 
   test("a file that starts like another one, for thirty seconds or until they differ", async () => {

@@ -232,7 +232,7 @@ export class LogFiles implements AsyncDisposable {
     const known = this.#files.get(fileId(stats));
     if (known) return known.id;
     // A link whose name matches may point to a folder, which the walk enters.
-    if (!stats.isFile()) return target === path ? refuse("special") : GONE;
+    if (!stats.isFile()) return stats.isDirectory() && target !== path ? GONE : refuse("special");
     if (Number(stats.mtimeMs) < nowMs - this.#options.maxAgeMs) return refuse("old");
     if (!(await this.#files.makeRoom(stats.uid))) return refuse("limit");
     const opened = await openLogFile(target, this.#rules.mayRead);
@@ -354,7 +354,7 @@ export class LogFiles implements AsyncDisposable {
 const PROBLEMS: Readonly<Record<Problem, string>> = {
   outside: "links that lead outside of LOG_PATHS_ALLOWED are not read",
   unreadable: "log files cannot be read: run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
-  special: "LOG_PATHS match entries that are not regular files; they are not read",
+  special: "FIFOs, sockets and devices are not read; narrow LOG_PATHS",
   hard_link: "files with another hard link in a folder that other users can write to are not read",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
   encoding: "log files in UTF-16 or UTF-32 are not read; write them in UTF-8",

@@ -2,13 +2,14 @@
 // that links neither multiply the work nor cause cycles; paths without links are found before paths with links; unchanged folders are not
 // listed again. Whether a file may be read is decided when it is opened (open-files.ts).
 import type { BigIntStats, Dirent } from "node:fs";
-import { opendir, realpath, stat } from "node:fs/promises";
+import { lstat, opendir, realpath, stat } from "node:fs/promises";
 import { fileId } from "./link-name.ts";
 import { type Position, PathPatterns, unrotated } from "./log-paths.ts";
 import { closeFile, type LogFileRules, openLogFile, type Refusal } from "./open-files.ts";
 
 /** The matching files of one folder. */
 export interface FoundFiles {
+  /** Includes FIFOs, sockets and devices, so that they are reported; they must not be opened. */
   readonly files: readonly string[];
   /** Paths whose last name is a symbolic link. */
   readonly links: readonly string[];
@@ -166,7 +167,8 @@ export class LogTree {
       return name !== undefined && this.#patterns.step(position, name).isMatch ? lists.rotated : undefined;
     }
     if (entry.isDirectory()) return step.position.length > 0 ? lists.folders : undefined;
-    if (!entry.isSymbolicLink() || (!step.isMatch && step.position.length === 0)) return undefined;
+    if (!entry.isSymbolicLink()) return step.isMatch ? lists.files : undefined;
+    if (!step.isMatch && step.position.length === 0) return undefined;
     if (lists.links.length < this.#limits.linksOfFolder) return lists.links;
     this.#isCut = true;
     return undefined;
@@ -196,8 +198,13 @@ export async function surveyLogFiles(patterns: readonly string[], { mayRead, may
   const notRead = new Map<Refusal, string[]>();
   let count = 0;
   const open = async (path: string, target: string): Promise<void> => {
+    const stats = await lstat(target).catch(() => undefined);
+    // The walk enters folders.
+    if (stats?.isDirectory()) return;
     count += 1;
-    const opened = await openLogFile(target, mayRead);
+    // Opening and closing a FIFO affects the program that writes to it.
+    const isSpecial = stats !== undefined && !stats.isFile() && !stats.isSymbolicLink();
+    const opened = isSpecial ? "special" : await openLogFile(target, mayRead);
     if (typeof opened !== "string") await closeFile(opened.fd);
     else notRead.set(opened, [...(notRead.get(opened) ?? []), path]);
   };

@@ -83,7 +83,7 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
   const name = "log files";
   const rules = logFileRules(logPathRules(settings, host));
   const { count, notRead } = await surveyLogFiles(host.logPaths, rules);
-  const [unreadable, outside] = [notRead.get("unreadable") ?? [], notRead.get("outside") ?? []];
+  const [unreadable = [], outside = [], special = []] = (["unreadable", "outside", "special"] as const).map((why) => notRead.get(why));
   const findings: Finding[] = [];
   const warn = (detail: string, advice: string): void => void findings.push({ name, status: "warn", detail, advice });
   if (unreadable.length > 0)
@@ -96,6 +96,7 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
       `links with targets outside of LOG_PATHS_ALLOWED are not read, for example ${outside[0]}`,
       "if they should be read, add their targets to LOG_PATHS_ALLOWED",
     );
+  if (special.length > 0) warn(`${special.length} FIFOs, sockets or devices are not read, for example ${special[0]}`, "narrow LOG_PATHS");
   for (const path of notRead.get("encoding") ?? []) warn(`${path} is in UTF-16 or UTF-32, and is not read`, "write it in UTF-8");
   if (count === 0) warn(`no file matches ${host.logPaths.join(", ")}`, "set LOG_PATHS");
   return findings.length > 0 ? findings : [{ name, status: "ok", detail: `${count} files match ${host.logPaths.join(", ")}` }];
