@@ -2,7 +2,7 @@
 // reports what to write instead of an invalid value.
 import { durationMs } from "../common/duration.ts";
 import { hostUrls, isLoopback, isNetwork } from "../common/ip-networks.ts";
-import { checkedList, reportUnencoded, splitList } from "../common/settings-kinds.ts";
+import { checkedList, file, reportUnencoded, splitList } from "../common/settings-kinds.ts";
 import type { Kind, Report } from "../common/settings-table.ts";
 import { type LabelLimits, readLabelLimits } from "./admission/limited-labels.ts";
 
@@ -58,6 +58,12 @@ export const postgresUrl: Kind<string> = {
   type: "URL",
   parse: (value, report) => {
     for (const hostUrl of hostUrls(value)) url(["postgres", "postgresql"]).parse(hostUrl, report);
+    const parameters = URL.parse(hostUrls(value)[0] ?? "")?.searchParams;
+    // Without this, the driver's error when it connects would count as an unreachable database.
+    for (const name of ["sslrootcert", "sslcert", "sslkey"]) {
+      const certificateFile = parameters?.get(name);
+      if (certificateFile) file.parse(certificateFile, (problem) => report(`${name}: ${problem}`));
+    }
     return value;
   },
 };

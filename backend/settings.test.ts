@@ -34,6 +34,14 @@ test.each(["METRICS_WRITE_URL", "METRICS_QUERY_URL", "CLICKHOUSE_URL", "DATABASE
   },
 );
 
+test.each(["sslrootcert", "sslcert", "sslkey"])("rejects DATABASE_URL whose %s cannot be read, without its password", (name) => {
+  const urlWith = (path: string): string => `postgres://user:hunter2@one:5432,other/accounts?sslmode=verify-full&${name}=${path}`;
+  const message = problemsOf({ DATABASE_URL: urlWith("/nowhere/tls.pem") });
+  expect(message).toContain(`DATABASE_URL: ${name}: cannot read /nowhere/tls.pem: ENOENT`);
+  expect(message).not.toContain("hunter2");
+  expect(problemsOf({ DATABASE_URL: urlWith(import.meta.filename) })).not.toContain(name);
+});
+
 test.each([
   [{}, "OIDC_CLIENT_ID is required"],
   [{}, "OIDC_GROUPS is required"],
