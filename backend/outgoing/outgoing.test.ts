@@ -123,6 +123,17 @@ test("rejects a name that resolves to another address when the connection is mad
   expect(forbidden.connections).toBe(0);
 });
 
+test("tries those addresses of localhost that are permitted, without a name server", async () => {
+  const { port, forbidden } = await receivers();
+  const url = `https://localhost:${port}/`;
+  expect((await failure(post(outgoing(), url))).message).toBe("the host does not exist, or has no address that requests may be sent to");
+  expect((await failure(post(outgoing({ allowedNetworks: ["::1"] }), url))).message).toBe("no response: ECONNREFUSED");
+  expect(forbidden.connections).toBe(0);
+  for (const allowedNetworks of [["127.0.0.0/8"], ["::1", "127.0.0.0/8"]])
+    expect((await post(outgoing({ allowedNetworks }), url)).status).toBe(200);
+  expect(names.asked).toEqual([]);
+});
+
 test("does not try the forbidden one of two addresses", async () => {
   const { port, forbidden } = await receivers();
   leads = [["127.0.0.1", "127.0.0.2"]];

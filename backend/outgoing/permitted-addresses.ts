@@ -111,8 +111,12 @@ export async function resolvePermitted(
   return [first, ...rest];
 }
 
-/** Queries the servers of resolv.conf. The hosts file and search domains belong to the operator and are not used. */
+/**
+ * Queries the servers of resolv.conf. The hosts file and search domains belong to the operator and are not used. `localhost` is not queried
+ * (RFC 6761, 6.3).
+ */
 export async function queryDns(hostname: string, signal: AbortSignal, servers?: readonly string[]): Promise<string[]> {
+  if (hostname === "localhost") return ["127.0.0.1", "::1"];
   const resolver = new Resolver({ timeout: 2000, tries: 2 });
   if (servers) resolver.setServers(servers);
   const cancel = () => resolver.cancel();
