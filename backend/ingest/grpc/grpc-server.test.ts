@@ -77,14 +77,16 @@ interface CallOptions {
   path?: string;
   isCompressed?: boolean;
   forwardedFor?: string;
+  forwardedProto?: string;
   caller?: Client;
 }
 
 async function call(message: Buffer, options: CallOptions = {}): Promise<Buffer | ServiceError> {
-  const { token = "good", path = LOGS, isCompressed = false, forwardedFor } = options;
+  const { token = "good", path = LOGS, isCompressed = false, forwardedFor, forwardedProto } = options;
   const metadata = new Metadata();
   metadata.set("x-api-key", token);
   if (forwardedFor !== undefined) metadata.set("x-forwarded-for", forwardedFor);
+  if (forwardedProto !== undefined) metadata.set("x-forwarded-proto", forwardedProto);
   const gzip = { "grpc.default_compression_algorithm": compressionAlgorithms.gzip };
   const caller = options.caller ?? (isCompressed ? new Client(address, credentials.createInsecure(), gzip) : client);
   const { promise, resolve } = Promise.withResolvers<Buffer | ServiceError>();
@@ -133,15 +135,17 @@ test.each([
   expect([details.includes("google.rpc.RetryInfo"), details.includes(delay)]).toEqual(Array(2).fill(retryAfterS !== undefined));
 });
 
-test("uses the client address that a trusted proxy reports, and ignores other proxies", async () => {
-  const forwardedFor = { forwardedFor: "192.0.2.9, 198.51.100.7" };
+test("uses the client address and protocol that a trusted proxy reports, and ignores other proxies", async () => {
+  const forwardedFor = { forwardedFor: "192.0.2.9, 198.51.100.7", forwardedProto: "https" };
   await call(Buffer.from("x"), forwardedFor);
   expect(callers).toEqual(["127.0.0.1"]);
   await using behindProxy = await GrpcServer.start({ ...listening, connections: new Connections(64, log), trustedProxies: ["loopback"] });
   const caller = new Client(`127.0.0.1:${behindProxy.port}`, credentials.createInsecure());
   await call(Buffer.from("x"), { ...forwardedFor, caller });
+  await call(Buffer.from("x"), { forwardedProto: "https, http", caller });
   caller.close();
-  expect(callers).toEqual(["127.0.0.1", "198.51.100.7"]);
+  expect(callers).toEqual(["127.0.0.1", "198.51.100.7", "127.0.0.1"]);
+  expect(encrypted).toEqual([false, true, false]);
 });
 
 test("returns the matching status for a wrong token, method or type", async () => {

@@ -41,7 +41,7 @@ export interface GrpcServerOptions {
   readonly tls?: CertificateFiles | undefined;
   /** Shared with the API, so that one limit applies to both listeners. */
   readonly connections: Connections;
-  /** As TRUSTED_PROXIES: the proxies whose x-forwarded-for header is used as the address of the client. */
+  /** As TRUSTED_PROXIES: the proxies whose headers x-forwarded-for and x-forwarded-proto are used, as on the HTTP routes. */
   readonly trustedProxies: readonly string[];
   /** Methods by path. */
   readonly methods: ReadonlyMap<string, Method>;
@@ -164,7 +164,7 @@ export class GrpcServer implements AsyncDisposable {
       this.#connections.begin(socket);
       // `proxyAddress` reads only these two fields of a request.
       const address = socket.remoteAddress ? proxyAddress({ socket, headers } as IncomingMessage, this.#isProxy) : "";
-      const call = { stream, headers, address, isEncrypted: this.#certificate !== undefined, authenticated };
+      const call = { stream, headers, address, isEncrypted: this.#isEncrypted(socket, headers), authenticated };
       sendMessage(stream, await this.#methodOf(headers)(call));
     } catch (error) {
       const failure = this.#failureOf(error);
@@ -175,6 +175,12 @@ export class GrpcServer implements AsyncDisposable {
       const knownPath = this.#options.methods.has(path) ? path : "unknown";
       this.#options.onFinished?.(knownPath, "gRPC", status, (performance.now() - startedMs) / 1000);
     }
+  }
+
+  /** Whether the client uses TLS. As Fastify's `request.protocol`: of several entries in the header, the nearest proxy's is the last. */
+  #isEncrypted({ remoteAddress }: Socket, { "x-forwarded-proto": forwarded }: IncomingHttpHeaders): boolean {
+    if (!forwarded || remoteAddress === undefined || !this.#isProxy(remoteAddress, 0)) return this.#certificate !== undefined;
+    return String(forwarded).split(",").at(-1)?.trim() === "https";
   }
 
   #methodOf(headers: IncomingHttpHeaders): Method {
