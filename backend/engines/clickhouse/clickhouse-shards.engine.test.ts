@@ -15,6 +15,8 @@ let shards: TwoShards;
 
 beforeAll(async () => {
   shards = await openTwoShards();
+  // One URL is accepted while no shard has rows, as before a second shard is added.
+  await prepare(shards.server, pino({ level: "silent" }));
   await fillTenants(shards.server, ROWS);
 });
 afterAll(() => shards?.[Symbol.asyncDispose]());
@@ -65,15 +67,25 @@ describe("without a condition in the statement", () => {
   });
 });
 
+it("one URL is refused while several shards have rows", async () => {
+  await expect(prepare(shards.server, pino({ level: "silent" }))).rejects.toThrow(
+    `CLICKHOUSE_URL: has one URL, but the cluster ${CLUSTER} has other shards, which have rows or do not respond: shard 1 (127.0.0.1), shard 2 (127.0.0.1).`,
+  );
+});
+
 describe("while a shard is unavailable", () => {
   let partial: TwoShards;
 
   beforeAll(async () => {
     await shards[Symbol.asyncDispose]();
     partial = await openTwoShards({ withThird: true, partialAnswers: true });
-    await fillTenants(partial.server, 10);
   });
   afterAll(() => partial?.[Symbol.asyncDispose]());
+
+  it("one URL is refused, and the error names the shard", async () => {
+    await expect(prepare(partial.server, pino({ level: "silent" }))).rejects.toThrow(/do not respond: shard 3 \(127\.0\.0\.1\)\. Queries/);
+    await fillTenants(partial.server, 10);
+  });
 
   const count = sql`SELECT toUInt32(count()) AS n FROM logs`;
   const unavailable = { code: "storage_unavailable" };

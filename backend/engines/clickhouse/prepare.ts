@@ -12,7 +12,7 @@ import { TENANT_TABLES } from "./tenant-filter.ts";
 /** The oldest long-term release with every setting and index that the statements name. */
 const OLDEST_VERSION = [25, 8] as const;
 
-/** Throws StartError if a server is too old, and storage_unavailable if one does not respond. */
+/** Throws StartError if a server is too old or a URL is missing, and storage_unavailable if a server does not respond. */
 export async function prepare(clickhouse: ClickHouse, log: Log, tier?: Tier): Promise<void> {
   for (const shard of clickhouse.shards) {
     if (shard.shared) await requireVersion(shard);
@@ -20,7 +20,9 @@ export async function prepare(clickhouse: ClickHouse, log: Log, tier?: Tier): Pr
     await applyMergeSync(shard, ["logs", "spans"], log);
     if (tier) await applyTier(shard, tier, log);
   }
-  if (clickhouse.shards.length === 1) return;
+  const [first, second] = clickhouse.shards;
+  if (first?.shared && !second) await requireNoOtherShards(first);
+  if (!second) return;
   for (const shard of clickhouse.shards) await createDistributedTables(shard, log);
 }
 
@@ -31,6 +33,38 @@ async function requireVersion(shard: Shard): Promise<void> {
   if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return;
   throw new StartError(
     `CLICKHOUSE_URL: the server is ClickHouse ${version}; this version of the backend needs ${OLDEST_VERSION.join(".")} or newer`,
+  );
+}
+
+/**
+ * With one URL, queries read the tables of that server only. Throws StartError if it belongs to a cluster that once had Distributed tables,
+ * and other shards of that cluster have rows, or do not confirm that they have none.
+ */
+async function requireNoOtherShards(shard: Shard): Promise<void> {
+  const tables = await shard.query<{ database: string; engine: string; isFilled: number }>(
+    sql`SELECT database, engine_full AS engine, total_rows > 0 AS isFilled FROM system.tables
+        WHERE database IN (${shard.database}, ${distributedDatabase(shard.database)}) AND name IN (${TENANT_TABLES})`,
+  );
+  const cluster = tables.map(({ engine }) => /^Distributed\('([^']+)'/.exec(engine)?.[1]).find((name) => name !== undefined);
+  if (cluster === undefined) return;
+  const shards = await shard.query<{ shard: number; hosts: string[]; isLocal: number }>(
+    sql`SELECT shard_num AS shard, groupArray(host_name) AS hosts, max(is_local) AS isLocal
+        FROM system.clusters WHERE cluster = ${cluster} GROUP BY shard ORDER BY shard`,
+  );
+  const empty = await shard
+    .query<{ shard: number }>(
+      sql`SELECT _shard_num AS shard FROM cluster(${quoteName(cluster)}, system, tables)
+          WHERE database = ${shard.database} AND name IN (${TENANT_TABLES}) GROUP BY shard HAVING sum(total_rows) = 0`,
+    )
+    // Reported below: then no shard is known to be empty.
+    .catch(() => []);
+  const filled = shards.filter((listed) => !empty.some((found) => found.shard === listed.shard));
+  const isFilled = tables.some((table) => table.database === shard.database && table.isFilled === 1);
+  if (filled.length <= (isFilled ? 1 : 0)) return;
+  const others = filled.some(({ isLocal }) => !isLocal) ? filled.filter(({ isLocal }) => !isLocal) : filled;
+  const names = others.map((other) => `shard ${other.shard} (${other.hosts.join(", ")})`).join(", ");
+  throw new StartError(
+    `CLICKHOUSE_URL: has one URL, but the cluster ${cluster} has other shards, which have rows or do not respond: ${names}. Queries would not read them. List the URLs of all shards again, in their former order; to give up the rows of a shard, first remove it from remote_servers of ClickHouse`,
   );
 }
 
