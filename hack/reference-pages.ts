@@ -233,7 +233,7 @@ Example: \`curl -G -H "Authorization: Bearer $TOKEN" --data-urlencode 'query=sum
 ## Where a query is evaluated
 ClickHouse evaluates the selector of a query, and other parts if SQL can express them exactly: for example line filters with a text or a regular expression, filters that compare stored labels with a text, and range aggregations with \`json\`, \`logfmt\` or \`unwrap\` whose result has named labels, such as \`sum by (…)\`.
 
-A sandbox process evaluates everything else, with about 5 seconds of CPU for a query, and at most 200,000 records and 128 MiB for each of its selectors; above that, the query fails with 400 \`query_too_expensive\`. Examples are \`regexp\`, \`pattern\`, \`line_format\` and \`label_format\` if the result depends on them, \`rate_counter\`, and range aggregations over lines that SQL might read differently, such as truncated JSON.
+A sandbox process evaluates everything else, with a few seconds of CPU for a query, and at most 200,000 records and 128 MiB for each of its selectors; above that, the query fails with 400 \`query_too_expensive\`. Examples are \`regexp\`, \`pattern\`, \`line_format\` and \`label_format\` if the result depends on them, \`rate_counter\`, and range aggregations over lines that SQL might read differently, such as truncated JSON.
 
 ## Template functions
 \`line_format\` and \`label_format\` accept Go templates with fields, variables, \`{{if}}\` and these functions:
