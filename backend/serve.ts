@@ -218,6 +218,7 @@ async function openApi(running: Running, { clickhouse, logStore, spanStore }: Te
     defaults: { bytesPerSecond, recordsPerSecond, activeSeries: activeLimit },
   });
   await limits.refresh();
+  stack.use(limits.refreshPeriodically());
   const activeSeries = openActiveSeries(running, limits);
   const options = appOptions(running);
   const app = await createApp({ ...options, openApiTitle: "AtherOps telemetry API" });

@@ -78,6 +78,7 @@ export async function openStores(opening: Opening): Promise<Stores> {
   retention.useDatabase(database.tables());
   // Before the first request, because ingest drops records that are older than the retention of their organisation.
   await retention.refresh();
+  opening.stack.use(retention.refreshPeriodically());
   const checks = {
     metrics: () => metrics.check(),
     database: async () => void (await sql`SELECT 1`.execute(database.tables())),

@@ -1,6 +1,8 @@
 // Caches the values that operators set for single organisations (ingest limits, retention) instead of the defaults. Invariant: `of` needs no
-// statement and no wait. One statement reads all values every 3 s while they are used, so a change takes effect everywhere within 5 s. While
-// the database is unreachable, the last known values apply.
+// statement and no wait. One statement reads all values every 3 s, also while they are not used: a change takes effect everywhere within
+// 5 s, and the first request after a pause does not meet old values. While the database is unreachable, the last known values apply.
+import { Loop } from "../../common/loop.ts";
+
 const REFRESH_MS = 3_000;
 
 export interface OverrideCacheOptions<T> {
@@ -8,32 +10,34 @@ export interface OverrideCacheOptions<T> {
   readonly defaults: T;
   /** Reads the values of all other organisations. */
   readonly readAll: () => Promise<ReadonlyMap<string, T>>;
-  /** Milliseconds of a monotonic clock. */
-  readonly now?: (() => number) | undefined;
 }
 
 export class OverrideCache<T> {
   readonly #options: OverrideCacheOptions<T>;
-  readonly #now: () => number;
   #known = new Map<string, T>();
-  #readAtMs = Number.NEGATIVE_INFINITY;
   #reading: Promise<void> | undefined;
 
   constructor(options: OverrideCacheOptions<T>) {
     this.#options = options;
-    this.#now = options.now ?? (() => performance.now());
   }
 
   of(orgId: string): T {
-    if (this.#now() - this.#readAtMs >= REFRESH_MS) void this.refresh();
     return this.#known.get(orgId) ?? this.#options.defaults;
   }
 
   /** Reads the values of all organisations. Never throws. */
   async refresh(): Promise<void> {
-    this.#readAtMs = this.#now();
     this.#reading ??= this.#read().finally(() => (this.#reading = undefined));
     await this.#reading;
+  }
+
+  /** Refreshes the values every 3 s until the result is disposed. */
+  refreshPeriodically(): AsyncDisposable {
+    const step = async (): Promise<number> => {
+      await this.refresh();
+      return REFRESH_MS;
+    };
+    return new Loop({ step, failed: () => undefined, firstAfterMs: REFRESH_MS });
   }
 
   /** Call after this replica has made a change, so that the change takes effect here immediately. */

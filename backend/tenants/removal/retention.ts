@@ -102,6 +102,11 @@ export class OrgRetention {
     await this.#cache.refresh();
   }
 
+  /** Call once in a process that uses `of` or `admitted`. */
+  refreshPeriodically(): AsyncDisposable {
+    return this.#cache.refreshPeriodically();
+  }
+
   /** The organisations for which an operator has set the retention, from the database. */
   async readAll(): Promise<ReadonlyMap<string, Retention>> {
     const rows = await this.#db.selectFrom("org_retention").selectAll().execute();

@@ -40,8 +40,6 @@ export interface Limits extends RateLimits {
 export interface OrgLimitsOptions {
   readonly db: Kysely<UsageTables>;
   readonly defaults: Limits;
-  /** Milliseconds of a monotonic clock. */
-  readonly now?: () => number;
 }
 
 export class OrgLimits {
@@ -49,9 +47,8 @@ export class OrgLimits {
   readonly #cache: OverrideCache<Limits>;
 
   constructor(options: OrgLimitsOptions) {
-    const { defaults, now } = options;
     this.#options = options;
-    this.#cache = new OverrideCache({ defaults, now, readAll: () => this.#readAll() });
+    this.#cache = new OverrideCache({ defaults: options.defaults, readAll: () => this.#readAll() });
   }
 
   of(orgId: string): Limits {
@@ -61,6 +58,11 @@ export class OrgLimits {
   /** Reads the limits of all organisations. Never throws. */
   async refresh(): Promise<void> {
     await this.#cache.refresh();
+  }
+
+  /** Call once in a process that uses `of`. */
+  refreshPeriodically(): AsyncDisposable {
+    return this.#cache.refreshPeriodically();
   }
 
   /** The current limits, from the database. */
