@@ -11,6 +11,8 @@ import { malformed, ZstdFrames } from "./zstd-frames.ts";
 export type Coding = "gzip" | "zstd";
 
 const CODINGS: Readonly<Record<string, Coding>> = { gzip: "gzip", "x-gzip": "gzip", zstd: "zstd" };
+/** The codings by their own names, without aliases. */
+export const CODING_NAMES: readonly string[] = [...new Set(Object.values(CODINGS))];
 const ZSTD_OPTIONS = { params: { [constants.ZSTD_d_windowLogMax]: 23 } };
 const STREAM_CHUNK_BYTES = 128 * 1024;
 const SMALL_CHUNK_BYTES = 64 * 1024;

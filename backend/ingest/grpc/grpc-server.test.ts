@@ -154,6 +154,14 @@ test("returns the matching status for a wrong token, method or type", async () =
   expect(received).toEqual([]);
 });
 
+test("names every compression that it accepts", async () => {
+  const session = connect(`http://${address}`);
+  const call = session.request({ ":method": "POST", ":path": LOGS, "content-type": "application/grpc", "x-api-key": "other" });
+  const [headers] = (await once(call, "response")) as [Record<string, string>];
+  expect(headers["grpc-accept-encoding"]).toBe("identity,gzip,zstd");
+  session.destroy();
+});
+
 test("authenticates before it waits for a message, and rejects a message above the limit by its head", async () => {
   const session = connect(`http://${address}`);
   const open = (token: string, coding?: string): ClientHttp2Stream => {

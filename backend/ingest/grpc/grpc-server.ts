@@ -15,6 +15,7 @@ import {
 } from "node:http2";
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { CODING_NAMES } from "../../../common/content-coding/decoder.ts";
 import { ApiError } from "../../errors.ts";
 import { type Connections, UNAUTHENTICATED_IDLE_S } from "../../http/server-connections.ts";
 import { limitPieces } from "../../http/counted-request.ts";
@@ -77,7 +78,8 @@ const LIMITS = {
   },
 };
 const GRPC_TYPE = /^application\/grpc(?:\+proto)?(?:;|$)/i;
-const HTTP_OK = { ":status": 200, "content-type": "application/grpc", "grpc-accept-encoding": "identity,gzip" };
+const ACCEPTED = ["identity", ...CODING_NAMES].join(",");
+const HTTP_OK = { ":status": 200, "content-type": "application/grpc", "grpc-accept-encoding": ACCEPTED };
 
 export class GrpcServer implements AsyncDisposable {
   readonly #options: GrpcServerOptions;
