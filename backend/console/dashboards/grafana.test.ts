@@ -74,6 +74,25 @@ test("names what it cannot show", () => {
   ]);
 });
 
+test("names queries that are too long or too many, and too many variables", () => {
+  const [long, up] = [{ expr: "x".repeat(4001) }, { expr: "up" }];
+  const { dashboard, omitted } = readGrafana({
+    templating: { list: Array.from({ length: 22 }, (_, at) => ({ name: `v${at}`, type: "custom", query: "a" })) },
+    panels: [
+      { type: "stat", title: "many", targets: [long, ...Array.from({ length: 12 }, () => up)] },
+      { type: "stat", title: "long", targets: [long] },
+    ],
+  });
+  expect(dashboard.panels.map(({ queries }) => queries)).toEqual([Array.from({ length: 10 }, () => ({ query: "up" }))]);
+  expect(dashboard.variables).toHaveLength(20);
+  expect(omitted).toEqual([
+    "2 variables: at most 20",
+    "panel many: 1 of its queries: longer than 4000 characters",
+    "panel many: 2 of its queries: at most 10",
+    "panel long: 1 of its queries: longer than 4000 characters",
+  ]);
+});
+
 test.each([null, 1, "x", [], {}, { panels: {} }, { panels: [null, 1, { type: 5, targets: "x" }], templating: { list: [null] } }])(
   "rejects %j without an exception",
   (json) => {

@@ -65,9 +65,8 @@ export function readGrafana(json: unknown): Imported {
   const source = outer["dashboard"] === undefined ? outer : objectOf(outer["dashboard"]);
   const omitted: string[] = [];
   const omit = (words: string): void => void (omitted.length < MAX_OMITTED && omitted.push(words));
-  const variables = listOf(objectOf(source["templating"])["list"])
-    .slice(0, MAX_VARIABLES)
-    .flatMap((variable) => readVariable(objectOf(variable), omit));
+  const variables = listOf(objectOf(source["templating"])["list"]).flatMap((variable) => readVariable(objectOf(variable), omit));
+  if (variables.length > MAX_VARIABLES) omit(`${variables.length - MAX_VARIABLES} variables: at most ${MAX_VARIABLES}`);
   const flat = listOf(source["panels"]).flatMap((panel) => [panel, ...listOf(objectOf(panel)["panels"])]);
   const panels = flat
     .map(objectOf)
@@ -77,7 +76,7 @@ export function readGrafana(json: unknown): Imported {
   const dashboard = {
     name: textOf(source["title"]).slice(0, 100) || "Imported dashboard",
     description: textOf(source["description"]).slice(0, 1000),
-    variables,
+    variables: variables.slice(0, MAX_VARIABLES),
     panels: panels.slice(0, MAX_PANELS),
   };
   return { dashboard, omitted };
@@ -95,9 +94,13 @@ function readPanel(panel: Json, omit: (words: string) => void): Panel[] {
   const targets = listOf(panel["targets"])
     .map(objectOf)
     .filter(({ hide }) => hide !== true);
-  const queries = targets.flatMap((target) => queryOf(target)).slice(0, MAX_QUERIES);
+  const queries = targets.flatMap((target) => queryOf(target));
   if (!source || queries.length === 0) return (omit(`panel ${title}: it has no PromQL query`), []);
-  return [{ ...base, source, queries }];
+  const short = queries.filter(({ query }) => query.length <= MAX_QUERY_CHARACTERS);
+  const long = queries.length - short.length;
+  if (long > 0) omit(`panel ${title}: ${long} of its queries: longer than ${MAX_QUERY_CHARACTERS} characters`);
+  if (short.length > MAX_QUERIES) omit(`panel ${title}: ${short.length - MAX_QUERIES} of its queries: at most ${MAX_QUERIES}`);
+  return short.length === 0 ? [] : [{ ...base, source, queries: short.slice(0, MAX_QUERIES) }];
 }
 
 /** Only Prometheus queries can be imported: the panels' log query language is not LogQL. */
@@ -109,7 +112,7 @@ function sourceOf(panel: Json, type: string): Source | undefined {
 
 function queryOf({ expr, legendFormat }: Json): PanelQuery[] {
   const query = textOf(expr);
-  if (query === "" || query.length > MAX_QUERY_CHARACTERS) return [];
+  if (query === "") return [];
   const legend = textOf(legendFormat).slice(0, 200);
   return [legend === "" || legend === "__auto" ? { query } : { query, legend }];
 }
