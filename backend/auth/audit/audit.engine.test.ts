@@ -184,6 +184,31 @@ describeOnEachStore((store) => {
     expect(left.every(({ action }) => action === "many")).toBe(true);
   });
 
+  test("logs an entry that the database rejects with all its fields, also at LOG_LEVEL=warn", async () => {
+    const lines: unknown[] = [];
+    const log = createLog("warn", "test", { write: (line) => void lines.push(JSON.parse(line)) });
+    const execute = () => Promise.reject(Object.assign(new Error("rejected"), { code: "22001" }));
+    const rejecting = new Proxy(db(), {
+      get: (target, name) => (name === "insertInto" ? () => ({ values: () => ({ execute }) }) : bound(target, name)),
+    });
+    await using trail = new AuditTrail({ db: rejecting, log, now: () => clock.ms });
+    trail.add({ ...entry, action: "rule.create", orgId: org.orgId, actor: "a@x.example", subject: { rule_id: "7" } });
+    await trail.settled();
+    expect(lines).toMatchObject([
+      {
+        event: "audit.entry_dropped",
+        audit: true,
+        action: "rule.create",
+        org_id: org.orgId,
+        at: new Date(clock.ms).toISOString(),
+        actor: "a@x.example",
+        address: "192.0.2.9",
+        request_id: "r",
+        subject: { rule_id: "7" },
+      },
+    ]);
+  });
+
   test("blocks nothing while the database is unavailable, and writes its entries afterwards", async () => {
     let isAway = true;
     const refused = Promise.withResolvers<void>();

@@ -166,8 +166,10 @@ export class AuditTrail implements AsyncDisposable {
     while (!this.#hasGivenUp) {
       try {
         const refused = await writeRows(rows, (batch) => db.insertInto("audit_log").values(batch).execute());
-        for (const { action, org_id } of refused)
-          log.error({ event: "audit.entry_dropped", action, org_id }, "database rejected an audit entry, dropping it");
+        for (const { id: _id, subject, ...entry } of refused) {
+          const fields = { ...entry, subject: JSON.parse(subject) as unknown };
+          log.error({ event: "audit.entry_dropped", audit: true, ...fields }, "database rejected an audit entry, dropping it");
+        }
         break;
       } catch (error) {
         this.#outage.failed(error);
