@@ -44,7 +44,7 @@ describeOnEachStore((store) => {
   };
 
   test("an operator sets the retention of an organisation, which its users see; null restores the default", async () => {
-    const set = { logs_days: 7, metrics_days: 20, log_rules: [{ level: "debug", days: 1 }] };
+    const set = { logs_days: 7, metrics_days: 20, log_rules: [{ level: "DEBUG", days: 1 }] };
     const path = `/api/orgs/${org.orgId}/retention`;
     const whole = { logs_days: 7, traces_days: 30, metrics_days: 20, log_rules: [{ level: "debug", days: 1 }] };
     expect((await backend.call("PUT", path, { bearer: operator, body: set })).json()).toEqual(whole);
@@ -61,6 +61,23 @@ describeOnEachStore((store) => {
     ])
       expect((await backend.call("PUT", path, { bearer: operator, body })).statusCode, JSON.stringify(body)).toBe(400);
     expect((await backend.call("PUT", path, { bearer: org.token, body: {} })).statusCode).toBe(403);
+  });
+
+  test("a rule that an earlier version stored with a level in upper case applies to stored records", async () => {
+    const rules = JSON.stringify([
+      { level: "WARN", days: 1 },
+      { source: "Shop", days: 2 },
+    ]);
+    await store.database
+      .tables<RemovalTables>()
+      .updateTable("org_retention")
+      .set({ log_rules: rules })
+      .where("org_id", "=", org.orgId)
+      .execute();
+    expect((await retention.readAll()).get(org.orgId)?.logRules).toEqual([
+      { level: "warn", days: 1 },
+      { source: "Shop", days: 2 },
+    ]);
   });
 
   test("a deleted organisation is locked out immediately, and listed until and after it is erased", async () => {

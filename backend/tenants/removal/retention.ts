@@ -126,7 +126,7 @@ export class OrgRetention {
    */
   async set(orgId: string, { log_rules, ...days }: RetentionColumns): Promise<Retention> {
     const retention = this.#merge({ ...days, log_rules });
-    const store = async (): Promise<void> => await this.#store(orgId, { ...days, log_rules: JSON.stringify(log_rules) });
+    const store = async (): Promise<void> => await this.#store(orgId, { ...days, log_rules: JSON.stringify(retention.logRules) });
     const tables = this.#tables;
     if (!tables) await store();
     else {
@@ -200,7 +200,8 @@ export class OrgRetention {
       logsDays: logs_days ?? logsDays,
       tracesDays: traces_days ?? tracesDays,
       metricsDays: Math.min(metrics_days ?? metricsDays, metricsDays),
-      logRules: log_rules,
+      // Levels of log records are stored in lower case. Rules of earlier versions can have others.
+      logRules: log_rules.map((rule) => (rule.level === undefined ? rule : { ...rule, level: rule.level.toLowerCase() })),
     };
   }
 }
