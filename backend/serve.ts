@@ -323,7 +323,7 @@ async function openAlerting(running: Running): Promise<{ readonly routes: readon
   const { rulesListen: listenAt } = settings;
   const taking = Promise.withResolvers<Notification["takeAlerts"]>();
   if (!evaluator && !listenAt)
-    log.warn({ event: "backend.rules_not_served" }, "no rules are evaluated: vmalert is external and RULES_LISTEN is not set");
+    log.warn({ event: "backend.rules_not_served" }, "vmalert is external and RULES_LISTEN is not set: this process serves no rules to it");
   const alerting = stack.use(
     await startAlerting({
       db: database.tables(),

@@ -159,7 +159,7 @@ export function openWriteJournal(folder: string, { isSynced, log }: { readonly i
           `journal file is damaged: acknowledged metrics may be lost; ${quarantined ? "a copy is quarantined" : "no copy could be quarantined"}; check the disk`,
         );
       if (tornBytes > 0)
-        log.warn({ event: "journal.torn_tail", path, tornBytes }, "journal has a torn tail (unacknowledged write), ignoring it");
+        log.warn({ event: "journal.torn_tail", path, tornBytes }, "journal has a torn tail (incomplete write), ignoring it");
     },
   });
 }

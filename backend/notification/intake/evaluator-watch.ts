@@ -47,10 +47,13 @@ export class EvaluatorWatch implements AsyncDisposable {
     this.#settledMs = Math.max(MIN_SETTLED_MS, SETTLED_INTERVALS * intervalMs);
     const outage = new Outage({
       began: (err) =>
-        log.error({ event: "evaluator.unavailable", err }, "vmalert is unavailable: no rules are evaluated, alerts keep their state"),
+        log.error(
+          { event: "evaluator.unavailable", err },
+          "vmalert does not respond: rules may not be evaluated, missing alerts are not resolved",
+        ),
       reminded: (err, { seconds }) =>
-        log.error({ event: "evaluator.still_unavailable", err, seconds }, "vmalert is still unavailable: no rules are evaluated"),
-      ended: ({ seconds }) => log.info({ event: "evaluator.recovered", seconds }, "recovered: vmalert is available"),
+        log.error({ event: "evaluator.still_unavailable", err, seconds }, "vmalert still does not respond: rules may not be evaluated"),
+      ended: ({ seconds }) => log.info({ event: "evaluator.recovered", seconds }, "recovered: vmalert responds"),
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({
