@@ -76,7 +76,12 @@ It can set only intervals, signals and log_level. Example, for 10% of the nodes 
       const { version } = await console.call<{ version: string }>("PUT", `/api/clusters/${encodeURIComponent(id)}/config`, { body });
       console.note(`version ${version} written for ${percent} % of the nodes; \`atherops clusters nodes\` shows which of them use it`);
     });
-  addRemoval(clusters, console, "remove a cluster and revoke its keys; refused everywhere within 5 seconds", (id) => `/api/clusters/${id}`);
+  addRemoval(
+    clusters,
+    console,
+    "remove a cluster and revoke its keys; normally refused everywhere within 5 seconds",
+    (id) => `/api/clusters/${id}`,
+  );
 }
 
 export type Cluster = Row & { nodes: Row[]; config?: { version: string; percent: number; stopped?: string | null } };
@@ -143,7 +148,12 @@ It can set only intervals, log_paths, signals and log_level. Example:
       const { version } = await console.call<{ version: string }>("PUT", `/api/v1/agents/${encodeURIComponent(id)}/config`, { body });
       console.note(`version ${version} written; the host applies it at its next poll, and \`atherops hosts\` shows when it has`);
     });
-  addRemoval(hosts, console, "remove a host and revoke its keys; refused everywhere within 5 seconds", (id) => `/api/v1/agents/${id}`);
+  addRemoval(
+    hosts,
+    console,
+    "remove a host and revoke its keys; normally refused everywhere within 5 seconds",
+    (id) => `/api/v1/agents/${id}`,
+  );
 }
 
 /** `running`, or the state with its restarts and last error. */
@@ -163,5 +173,5 @@ function addKeys(program: Command, console: Console): void {
       const created = await console.call<{ api_key: string; key_id: string }>("POST", "/api/keys", { body: { name } });
       console.result(created.api_key, `key ${name} (${created.key_id}) created; it is not shown again`, created);
     });
-  addRemoval(keys, console, "revoke a key; refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
+  addRemoval(keys, console, "revoke a key; normally refused everywhere within 5 seconds", (id) => `/api/keys/${id}`);
 }

@@ -85,7 +85,7 @@ export function addIssuerCommands(program: Command, console: Console): void {
   addRemoval(
     issuers,
     console,
-    "remove an issuer; its tokens are refused within 5 seconds, enrolled clusters and hosts keep their keys",
+    "remove an issuer; its tokens are normally refused within 5 seconds, enrolled clusters and hosts keep their keys",
     (id) => `${ISSUERS}/${id}`,
   );
 }

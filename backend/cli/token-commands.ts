@@ -85,7 +85,7 @@ export function addIngestTokenCommands(program: Command, console: Console): void
       const note = `ingest token ${rotated.name} rotated, ${validity(rotated)}; the previous secret is accepted until ${rotated.previous_valid_until}`;
       console.result(rotated.token, note, rotated);
     });
-  addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
+  addRemoval(tokens, console, "remove a token; normally refused everywhere within 5 seconds", (id) => `/api/ingest-tokens/${id}`);
 }
 
 /** Only their ids distinguish tokens with the same name. */
@@ -137,7 +137,7 @@ export function addReadTokenCommands(program: Command, console: Console): void {
       });
       console.result(created.token, grafanaSettings(client.address, name, created), created);
     });
-  addRemoval(tokens, console, "remove a token; refused everywhere within 5 seconds", (id) => `/api/read-tokens/${id}`);
+  addRemoval(tokens, console, "remove a token; normally refused everywhere within 5 seconds", (id) => `/api/read-tokens/${id}`);
 }
 
 function grafanaSettings(address: string, name: string, { id, expires_at }: { id: string; expires_at: string }): string {

@@ -173,10 +173,10 @@ const schemas = {
     ...common,
     summary: "The session of this browser",
     description:
-      "`expires_at` is when the session ends if there are no more requests: 11 to 12 hours after the last one, at most 7 days after the login.",
+      "`expires_at` is when the session ends if there are no more requests: about 12 hours after the last one, at the latest 7 days after the login.",
     response: { 200: SESSION_SCHEMA },
   },
-  end: { ...common, summary: "Log this browser out; all replicas refuse the session within 5 seconds", response: NO_CONTENT },
+  end: { ...common, summary: "Log this browser out; all replicas normally refuse the session within 5 seconds", response: NO_CONTENT },
 };
 
 export function registerBrowserSessions(app: FastifyInstance, { db, guards, browserSessions }: AccountDeps): void {

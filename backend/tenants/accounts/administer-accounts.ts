@@ -31,7 +31,7 @@ const ROUTES = {
   },
   remove: {
     ...endpoint("DELETE", "/api/accounts/:id", "operator", "accounts"),
-    summary: "Remove an account of any organisation; all replicas refuse its sessions within 5 seconds",
+    summary: "Remove an account of any organisation; all replicas normally refuse its sessions within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
   },

@@ -60,7 +60,7 @@ const ROUTES = {
   },
   remove: {
     ...endpoint("DELETE", "/api/read-tokens/:id", "admin", "accounts"),
-    summary: "Remove a read token; all replicas refuse it within 5 seconds",
+    summary: "Remove a read token; all replicas normally refuse it within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
   },

@@ -59,7 +59,7 @@ const ROUTES = {
   },
   role: {
     ...endpoint("PUT", "/api/users/:id/role", "admin", "accounts"),
-    summary: "Change a role; it applies within 5 seconds",
+    summary: "Change a role; it normally applies within 5 seconds",
     params: ID_PARAMS,
     body: closedSchema({ role: ROLE_SCHEMA }),
     response: { 200: USER_SCHEMA },
@@ -73,7 +73,7 @@ const ROUTES = {
   },
   remove: {
     ...endpoint("DELETE", "/api/users/:id", "admin", "accounts"),
-    summary: "Remove a user; all replicas refuse the sessions within 5 seconds",
+    summary: "Remove a user; all replicas normally refuse the sessions within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
   },

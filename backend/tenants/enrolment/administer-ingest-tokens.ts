@@ -109,7 +109,7 @@ const ROUTES = {
   },
   remove: {
     ...endpoint("DELETE", "/api/ingest-tokens/:id", "admin", "ingest tokens"),
-    summary: "Remove an ingest token; all replicas refuse it within 5 seconds",
+    summary: "Remove an ingest token; all replicas normally refuse it within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
   },

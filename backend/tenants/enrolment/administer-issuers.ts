@@ -75,7 +75,7 @@ const ROUTES = {
   replace: {
     ...endpoint("PUT", "/api/issuers/:id", "admin", "enrolment"),
     errors: ["conflict"] as const,
-    summary: "Replace a trusted issuer; all replicas apply the change within 5 seconds",
+    summary: "Replace a trusted issuer; all replicas normally apply the change within 5 seconds",
     description: DESCRIPTION,
     params: ID_PARAMS,
     body: BODY,
@@ -104,7 +104,8 @@ const ROUTES = {
   },
   remove: {
     ...endpoint("DELETE", "/api/issuers/:id", "admin", "enrolment"),
-    summary: "Remove a trusted issuer; all replicas refuse its tokens within 5 seconds, and enrolled clusters and hosts keep their keys",
+    summary:
+      "Remove a trusted issuer; all replicas normally refuse its tokens within 5 seconds, and enrolled clusters and hosts keep their keys",
     params: ID_PARAMS,
     response: NO_CONTENT,
   },

@@ -38,7 +38,7 @@ const ROUTES = {
   },
   remove: {
     ...endpoint("DELETE", "/api/keys/:id", "admin", "enrolment"),
-    summary: "Revoke a key; all replicas refuse it within 5 seconds",
+    summary: "Revoke a key; all replicas normally refuse it within 5 seconds",
     params: ID_PARAMS,
     response: NO_CONTENT,
   },

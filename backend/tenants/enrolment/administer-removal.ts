@@ -23,7 +23,7 @@ export function registerRemoval(app: FastifyInstance, deps: EnrolmentDeps, { pat
   const { db, guards, keys, ingestTokens, now } = deps;
   addRoute(app, guards, {
     ...endpoint("DELETE", path, "admin", "enrolment"),
-    summary: `Remove a ${kind} and revoke its keys and ingest tokens; all replicas refuse them within 5 seconds`,
+    summary: `Remove a ${kind} and revoke its keys and ingest tokens; all replicas normally refuse them within 5 seconds`,
     params: ID_PARAMS,
     response: NO_CONTENT,
     handler: async (request, reply) => {

@@ -64,7 +64,7 @@ const ROUTES = {
   set: {
     ...endpoint("PUT", "/api/orgs/:id/retention", "operator", "accounts"),
     summary: "Set how long an organisation's telemetry is kept",
-    description: `${meaning} A null or missing number means the setting of the installation; without log_rules there are none. The tables are raised before a longer retention is stored; if that fails, the response is 502 and nothing changes. Ingest and queries follow within 5 seconds; a shorter retention reaches the tables within an hour.`,
+    description: `${meaning} A null or missing number means the setting of the installation; without log_rules there are none. The tables are raised before a longer retention is stored; if that fails, the response is 502 and nothing changes. Ingest and queries normally follow within 5 seconds; a shorter retention reaches the tables within an hour.`,
     params: ID_PARAMS,
     body: closedSchema([], {
       logs_days: SETTABLE,
@@ -78,7 +78,7 @@ const ROUTES = {
     ...endpoint("DELETE", "/api/orgs/:id", "operator", "accounts"),
     summary: "Delete an organisation with all its data",
     description:
-      "Users, keys and rules are removed immediately; all replicas refuse them within 5 seconds. Telemetry is erased within an hour: GET /api/deletions shows the remaining data. This cannot be undone.",
+      "Users, keys and rules are removed immediately; all replicas normally refuse them within 5 seconds. Telemetry is normally erased within an hour: GET /api/deletions shows the remaining data. This cannot be undone.",
     params: ID_PARAMS,
     query: objectSchema({ name: nameSchema(200) }),
     response: { 202: objectSchema({ org_id: UUID_SCHEMA, name: { type: "string" }, requested_at: TIME_SCHEMA }) },

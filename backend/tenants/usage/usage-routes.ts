@@ -79,7 +79,7 @@ const ROUTES = {
   },
   set: {
     ...endpoint("PUT", "/api/orgs/:id/limits", "operator", "accounts"),
-    summary: "Set limits of an organisation; they apply within 5 seconds",
+    summary: "Set limits of an organisation; they normally apply within 5 seconds",
     description: `${meaning} A null or missing value means the default of the settings. Above a limit, ingest returns 429 over_quota, and the message names the limit.`,
     params: ID_PARAMS,
     body: closedSchema([], { bytes_per_second: SETTABLE, records_per_second: SETTABLE, active_series: SETTABLE }),
