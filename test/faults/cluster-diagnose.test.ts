@@ -374,9 +374,13 @@ describe("diagnose in a pod", () => {
     const env = await newPod("older", ["rbac.diagnose=true"]);
     const mayNot = await diagnose(pod);
     expect(mayNot.of("older agent")).toEqual([
-      expect.stringMatching(/^skipped: .*may not list DaemonSets.* \| helm upgrade --set rbac\.diagnose=true/),
+      expect.stringMatching(
+        /^skipped: .*may not list DaemonSets \(chart: clusterState and rbac\.diagnose are off\) \| helm upgrade --set rbac\.diagnose=true/,
+      ),
     ]);
-    expect((await diagnose(env)).of("older agent")).toEqual(["ok: no DaemonSet atherops-agent in the cluster | "]);
+    expect((await diagnose(env)).of("older agent")).toEqual([
+      "ok: no DaemonSet atherops-agent in the cluster (other kinds are not checked) | ",
+    ]);
     const labels = { app: "atherops-agent" };
     const template = { metadata: { labels }, spec: { containers: [{ name: "agent", image: "older" }] } };
     const spec = { selector: { matchLabels: labels }, template };

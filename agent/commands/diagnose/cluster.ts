@@ -164,7 +164,8 @@ async function checkOldAgent(api: KubernetesApi): Promise<Finding[]> {
   const name = "older agent";
   try {
     const items = await api.daemonSetsNamed(OLD_AGENT, AbortSignal.timeout(WITHIN_MS));
-    if (items.length === 0) return [{ name, status: "ok", detail: `no DaemonSet ${OLD_AGENT} in the cluster` }];
+    if (items.length === 0)
+      return [{ name, status: "ok", detail: `no DaemonSet ${OLD_AGENT} in the cluster (other kinds are not checked)` }];
     return items.map(({ metadata }) => {
       const namespace = metadata?.namespace;
       const advice = `it is discontinued, and this agent replaces it: kubectl -n ${namespace} delete daemonset ${OLD_AGENT}`;
@@ -174,6 +175,13 @@ async function checkOldAgent(api: KubernetesApi): Promise<Finding[]> {
     if (!(error instanceof KubernetesError && error.status === 403))
       return [{ name, status: "skipped", detail: messageOf(error), advice: "see the permission check above" }];
     const advice = `helm upgrade --set rbac.diagnose=true, or as an administrator: kubectl get daemonsets -A --field-selector metadata.name=${OLD_AGENT}`;
-    return [{ name, status: "skipped", detail: "the service account may not list DaemonSets (off by default in the chart)", advice }];
+    return [
+      {
+        name,
+        status: "skipped",
+        detail: "the service account may not list DaemonSets (chart: clusterState and rbac.diagnose are off)",
+        advice,
+      },
+    ];
   }
 }
