@@ -94,6 +94,14 @@ export class BodyClaims implements AsyncDisposable {
     return unclaimed;
   }
 
+  /** The insert that has claimed the body. */
+  async findInsert(body: string): Promise<string | undefined> {
+    const { rows } = await sql<{ insert_id: string | null }>`SELECT insert_id FROM body_claims WHERE body = ${idOf(body)}::uuid`.execute(
+      this.#options.db,
+    );
+    return rows[0]?.insert_id ?? undefined;
+  }
+
   /**
    * Takes over the claim of an earlier insert, under whose token the caller stores rows that it received at `receivedS`. Throws ApiError
    * `unavailable` while another replica may be waiting for that insert.

@@ -52,6 +52,10 @@ export class Claims {
         });
         return { isOurs, isValid: () => this.#machine.nowMs - startedMs < INSERT_MS };
       },
+      findInsert: async (body) => {
+        await this.#machine.delay(random.latencyMs(1));
+        return this.#claims.get(body)?.insertId;
+      },
       release: async (bodies) => {
         await this.#machine.delay(random.latencyMs(1));
         for (const body of bodies) if (this.#claims.get(body)?.process === process) this.#claims.delete(body);

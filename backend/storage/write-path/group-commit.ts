@@ -79,7 +79,7 @@ function insertInto({ clickhouse, table, columns, shard = 0, claims }: CommitTar
       await clickhouse.insert({ table, columns, rows: bodies.map(({ rows }) => rows), shard });
       return bodies.map(() => true);
     }
-    const deduplicationToken = randomUUID();
+    const deduplicationToken = withShard(randomUUID(), shard);
     const receivedS = Math.min(...claimed.map(({ rows }) => firstRow(columns, rows).receivedS));
     const keys = claimed.map(({ claim }) => claim as string);
     const { isOurs, isValid } = await claims.claim(keys, { insertId: deduplicationToken, receivedS });
@@ -97,6 +97,17 @@ function insertInto({ clickhouse, table, columns, shard = 0, claims }: CommitTar
     }
     return bodies.map((body) => !others.has(body));
   };
+}
+
+/** Names an insert by its deduplication token and its shard, for a replica that takes it over and may know more shards. */
+export function withShard(token: string, shard: number): string {
+  return `${token}@${shard}`;
+}
+
+/** Undefined if an earlier version of the backend named the insert. */
+export function shardOfInsert(insertId: string): number | undefined {
+  const shard = /@(\d+)$/.exec(insertId)?.[1];
+  return shard === undefined ? undefined : Number(shard);
 }
 
 const NOT_CONNECTED = new Set(["ECONNREFUSED", "ENOTFOUND", "EHOSTUNREACH", "ENETUNREACH"]);

@@ -3,7 +3,8 @@
 // rows count as stored once they are in its journal (journaled-commit.ts). Invariant: an unacknowledged day is never assumed to be stored.
 // After a failure of unknown outcome, and after a restart once the journal is replayed, the table is queried (columns org_id, host_id,
 // body_hash, received_at). If replicas share the table, the earlier insert is first made void, because it may still be under way: the engine
-// stores one insert per deduplication token and partition, so a repetition under the earlier token leaves nothing for the earlier insert.
+// stores one insert per deduplication token and partition, so a repetition under the earlier token leaves nothing for the earlier insert. It
+// goes to the shard of the earlier insert: another replica may know fewer or more shards.
 import { runFor } from "../../admission/request-owner.ts";
 import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { convertEntry } from "../../engines/clickhouse/journal-columns.ts";
@@ -12,7 +13,7 @@ import { columnsIdOf, firstRow, type JournalEntry } from "../../engines/clickhou
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { ApiError } from "../../errors.ts";
 import type { BodyClaims, ClaimedInsert } from "../../replicas/body-claims.ts";
-import { GroupCommit } from "./group-commit.ts";
+import { GroupCommit, shardOfInsert, withShard } from "./group-commit.ts";
 import { JournaledCommit } from "./journaled-commit.ts";
 import { RecentBodies } from "./recent-bodies.ts";
 import { findStoredEntries, readNewestMinutesS, readStoredDays, ReceivedWindow, WINDOW_S } from "./stored-days.ts";
@@ -40,7 +41,7 @@ type OnStored = (orgId: string) => void;
 export interface OnceWriterOptions {
   readonly onStored?: OnStored;
   /** Set if replicas share the tables. */
-  readonly claims?: Pick<BodyClaims, "claim" | "takeOver" | "release"> | undefined;
+  readonly claims?: Pick<BodyClaims, "claim" | "findInsert" | "takeOver" | "release"> | undefined;
 }
 
 export class OnceWriter implements AsyncDisposable {
@@ -182,8 +183,11 @@ export class OnceWriter implements AsyncDisposable {
 
   /** All inserts of such a body have the same token, so they may overlap. */
   async #insertAlone(batch: WriterBatch, section: DayRows, { token, claim }: { token: string; claim: string }): Promise<void> {
-    const isNew = (await this.#claims?.claim([claim], { insertId: token, receivedS: this.#receivedS(section) }))?.isOurs[0] ?? true;
-    if (isNew || !(await this.#isStored(batch, section.day))) await this.#insertWith(token, batch, section);
+    const insertId = withShard(token, this.#clickhouse.shardOf(batch));
+    const isNew = (await this.#claims?.claim([claim], { insertId, receivedS: this.#receivedS(section) }))?.isOurs[0] ?? true;
+    if (isNew) return this.#insertWith(token, batch, section);
+    if (await this.#isStored(batch, section.day)) return;
+    await this.#insertWith(token, batch, section, await this.#claims?.findInsert(claim));
   }
 
   /** True if an earlier insert has stored the body. If not, it never will, and the body is not claimed any more. */
@@ -208,8 +212,10 @@ export class OnceWriter implements AsyncDisposable {
     return false;
   }
 
-  async #insertWith(deduplicationToken: string, batch: WriterBatch, section: DayRows): Promise<void> {
-    const shard = this.#clickhouse.shardOf(batch);
+  /** `insertId`: of the earlier insert with this token. */
+  async #insertWith(deduplicationToken: string, batch: WriterBatch, section: DayRows, insertId = deduplicationToken): Promise<void> {
+    const shard = shardOfInsert(insertId) ?? this.#clickhouse.shardOf(batch);
+    if (!this.#clickhouse.shards[shard]) throw new ApiError("unavailable", "this replica does not know the shard yet; try again");
     await this.#clickhouse.insert({ table: this.#table, columns: this.#columns, rows: [section], deduplicationToken, shard });
     this.#onStored(batch.orgId);
   }
