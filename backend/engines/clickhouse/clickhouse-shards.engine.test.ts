@@ -2,7 +2,7 @@
 // of other organisations.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { eraseOrganisation } from "../../storage/removal/removal.ts";
+import { countOnEveryReplica } from "../../storage/removal/removal.ts";
 import { openClickHouse, type Shard } from "./clickhouse-client.ts";
 import { CLUSTER, openTwoShards, type TwoShards } from "./cluster-front.fixture.ts";
 import { prepare } from "./prepare.ts";
@@ -110,7 +110,7 @@ describe("while a shard is unavailable", () => {
     await expect(partial.cluster.query(count)).rejects.toMatchObject(unavailable);
     const replicas = partial.cluster.everyReplica("logs");
     await expect(partial.cluster.query(sql`SELECT count() FROM ${replicas}`)).rejects.toMatchObject(unavailable);
-    await expect(eraseOrganisation(partial.cluster, "none")).rejects.toMatchObject(unavailable);
+    await expect(countOnEveryReplica(partial.cluster, ["none"])).rejects.toMatchObject(unavailable);
   });
 });
 

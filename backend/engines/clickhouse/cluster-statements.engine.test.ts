@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { stub } from "../../../test/fixtures/stub.ts";
-import { eraseOrganisation, purgeExpired } from "../../storage/removal/removal.ts";
+import { eraseOrganisations, purgeExpired } from "../../storage/removal/removal.ts";
 import { type ClickHouse, openClickHouse, type Shard } from "./clickhouse-client.ts";
 import { applyRetention } from "./migrate.ts";
 import { prepare } from "./prepare.ts";
@@ -45,7 +45,7 @@ async function clusterStatements(): Promise<string[]> {
     [/'schema_migration_lock'/, () => [{ name: "schema_migration_lock" }]],
     [/system\.parts/, () => [{ day: "2026-01-01" }]],
     [/SELECT 1 FROM logs/, () => [{}]],
-    [/SELECT count\(\) AS rows FROM/, () => [{ rows: "1" }]],
+    [/SELECT org_id, count\(\) AS rows FROM/, () => [{ org_id: "an organisation", rows: "1" }]],
   ];
   const shard = stub<Shard>({
     shared: true,
@@ -66,7 +66,7 @@ async function clusterStatements(): Promise<string[]> {
   const cluster = stub<ClickHouse>({ ...shard, shards: [shard, shard], settle: async () => undefined });
   await prepare(cluster, log, { policy: "tiered", volume: "cold", afterDays: 7 });
   await applyRetention(shard, { logs: 30, spans: 30, span_operations: 30 }, log);
-  await eraseOrganisation(cluster, "an organisation");
+  await eraseOrganisations(cluster, ["an organisation"]);
   await purgeExpired(shard, { table: "logs", defaultDays: 30, organisations: new Map([["one", { days: 1, rules: [] }]]) }, Date.now());
   return [...sent, killStatement("a comment")];
 }

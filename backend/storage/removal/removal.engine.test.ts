@@ -5,9 +5,9 @@ import { expect, test } from "vitest";
 import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, migrate } from "../../engines/clickhouse/migrate.ts";
-import { sql } from "../../engines/clickhouse/sql.ts";
+import { commaList, sql } from "../../engines/clickhouse/sql.ts";
 import { createLog } from "../../log.ts";
-import { purgeExpired, type TableRetention } from "./removal.ts";
+import { eraseOrganisations, purgeExpired, type TableRetention } from "./removal.ts";
 
 const log = createLog("silent");
 const DAY_MS = 86_400_000;
@@ -65,4 +65,21 @@ test("removes each organisation's data by its own retention, and nothing else", 
         "long error": [0, 1, 2, 4, 7, 9, 20, 40],
       },
     ]);
+});
+
+test("one mutation of a table erases all removed organisations, and another one keeps its rows", { timeout: 120_000 }, async () => {
+  using folder = temporaryFolder();
+  await using clickhouse = await openClickHouse({ dataDir: folder.path, threads: 4, log });
+  await migrate(clickhouse, log);
+  const [stays, ...gone] = Array.from({ length: 1001 }, () => randomUUID());
+  await clickhouse.command(
+    sql`INSERT INTO logs (org_id, node, time) SELECT arrayJoin([${commaList([stays as string, ...gone])}]), 'n', now64(3)`,
+  );
+  expect((await eraseOrganisations(clickhouse, gone)).get(gone[999] as string)).toEqual({ logs: 1 });
+  const left = async () => [...(await eraseOrganisations(clickhouse, gone)).values()].filter(({ logs }) => logs !== undefined).length;
+  await expect.poll(left, { timeout: 60_000 }).toBe(0);
+  expect(await clickhouse.query(sql`SELECT table FROM system.mutations WHERE position(command, 'DELETE') > 0`)).toEqual([
+    { table: "logs" },
+  ]);
+  expect(await clickhouse.query(sql`SELECT org_id FROM logs`)).toEqual([{ org_id: stays }]);
 });

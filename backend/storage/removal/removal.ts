@@ -75,31 +75,49 @@ function expiredRows({ defaultDays, organisations }: TableRetention, ageMs: numb
   return conditions.length === 0 ? undefined : or(conditions);
 }
 
+/** Rows by table, without tables that have none. */
+export type RowCounts = Record<string, number>;
+
 /**
- * Starts the deletion of all rows of an organisation in every table. Returns the remaining rows of each table, without tables that have
- * none. Throws ApiError storage_unavailable.
+ * Starts the deletion of all rows of organisations in every table: one mutation for all of them, because each rewrites the parts that have
+ * their rows. Returns the remaining rows of each organisation. Throws ApiError storage_unavailable.
  */
-export async function eraseOrganisation(clickhouse: ClickHouse, orgId: string): Promise<Record<string, number>> {
+export async function eraseOrganisations(clickhouse: ClickHouse, orgIds: readonly string[]): Promise<Map<string, RowCounts>> {
   await clickhouse.settle();
-  const remaining: Record<string, number> = {};
+  const remaining = new Map(orgIds.map((orgId): [string, RowCounts] => [orgId, {}]));
   for (const shard of clickhouse.shards) {
     for (const table of TENANT_TABLES) {
-      const [counted] = await shard.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${new Sql(table)} WHERE org_id = ${orgId}`);
-      const rows = Number(counted?.rows);
-      if (rows === 0) continue;
-      remaining[table] = (remaining[table] ?? 0) + rows;
-      if (await isDeleting(shard, table)) continue;
-      await shard.command(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id = ${orgId}`);
+      const found = await countRows(shard, new Sql(table), orgIds);
+      for (const [orgId, rows] of found) addRows(remaining, orgId, table, rows);
+      if (found.size === 0 || (await isDeleting(shard, table))) continue;
+      await shard.command(sql`ALTER TABLE ${new Sql(table)} DELETE WHERE org_id IN (${[...found.keys()]})`);
     }
   }
-  if (Object.keys(remaining).length > 0 || clickhouse.cluster === undefined) return remaining;
-  // A replica that was unavailable may still have rows. The count fails while a replica is unavailable.
-  for (const table of TENANT_TABLES) {
-    const replicas = clickhouse.everyReplica(table);
-    const [counted] = await clickhouse.query<{ rows: string }>(sql`SELECT count() AS rows FROM ${replicas} WHERE org_id = ${orgId}`);
-    if (Number(counted?.rows) > 0) remaining[table] = Number(counted?.rows);
-  }
   return remaining;
+}
+
+/**
+ * Counts the rows of organisations on all replicas of a cluster: one that was unavailable may still have rows. Throws ApiError
+ * storage_unavailable while a replica is unavailable.
+ */
+export async function countOnEveryReplica(clickhouse: ClickHouse, orgIds: readonly string[]): Promise<Map<string, RowCounts>> {
+  const remaining = new Map(orgIds.map((orgId): [string, RowCounts] => [orgId, {}]));
+  if (clickhouse.cluster === undefined || orgIds.length === 0) return remaining;
+  for (const table of TENANT_TABLES)
+    for (const [orgId, rows] of await countRows(clickhouse, clickhouse.everyReplica(table), orgIds)) addRows(remaining, orgId, table, rows);
+  return remaining;
+}
+
+async function countRows(clickhouse: Pick<Shard, "query">, source: Sql, orgIds: readonly string[]): Promise<Map<string, number>> {
+  const counts = await clickhouse.query<{ org_id: string; rows: string }>(
+    sql`SELECT org_id, count() AS rows FROM ${source} WHERE org_id IN (${orgIds}) GROUP BY org_id`,
+  );
+  return new Map(counts.map(({ org_id: orgId, rows }) => [orgId, Number(rows)]));
+}
+
+function addRows(counts: ReadonlyMap<string, RowCounts>, orgId: string, table: string, rows: number): void {
+  const tables = counts.get(orgId);
+  if (tables) tables[table] = (tables[table] ?? 0) + rows;
 }
 
 /** Throws if a deletion fails, so that the failure is logged. */

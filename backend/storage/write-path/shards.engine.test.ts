@@ -12,7 +12,7 @@ import { prepare } from "../../engines/clickhouse/prepare.ts";
 import { Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { TENANT_TABLES } from "../../engines/clickhouse/tenant-filter.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, span, stringAttribute, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { eraseOrganisation } from "../removal/removal.ts";
+import { eraseOrganisations } from "../removal/removal.ts";
 import { keepMinutes } from "../traces/keep-minutes.ts";
 
 const SENDERS = Array.from({ length: 24 }, (_, index) => `host-${index}`);
@@ -145,7 +145,7 @@ describe("a third shard", () => {
     const filesOf = (text: string): string[] => filesWith(servers.folder, text).filter((file) => !/\/mutation_\d+\.txt$/.test(file));
     for (const text of [orgId, secret])
       expect(new Set(filesOf(text).map((file) => file.split("/")[0]))).toEqual(new Set(["shard-0", "shard-1", "shard-2"]));
-    await expect.poll(() => eraseOrganisation(clickhouse, orgId), { timeout: 180_000 }).toEqual({});
+    await expect.poll(() => eraseOrganisations(clickhouse, [orgId]), { timeout: 180_000 }).toEqual(new Map([[orgId, {}]]));
     expect(await storedAt()).toEqual([0, 0, 0]);
     // Wakes the removal of old parts: an idle table waits longer for each next pass, up to ten minutes.
     const removeOldParts = () => everyTable((table) => sql`SYSTEM START MERGES ${table}`);

@@ -1,16 +1,22 @@
 // Removes telemetry in the background: all of deleted organisations, and data that is older than its organisation's retention. One replica
 // at a time. Invariants: an organisation counts as erased only after passes found nothing of it for 20 minutes, which is longer than keys
 // are accepted without the database, and longer than ClickHouse keeps the files of replaced parts; a pass that fails is repeated.
-import type { Kysely } from "kysely";
+import type { Kysely, Selectable } from "kysely";
 import { Loop } from "../../../common/loop.ts";
 import { Outage } from "../../../common/outage.ts";
 import type { Deletions } from "../../engines/append-log/dead-letters.ts";
 import type { Log } from "../../log.ts";
 import type { VictoriaMetricsStore } from "../../storage/metrics/metric-store.ts";
-import { eraseOrganisation, purgeExpired, type TableRetention } from "../../storage/removal/removal.ts";
+import {
+  countOnEveryReplica,
+  eraseOrganisations,
+  purgeExpired,
+  type RowCounts,
+  type TableRetention,
+} from "../../storage/removal/removal.ts";
 import type { Telemetry } from "../../telemetry.ts";
-import { type DeletionTables, settleDeletion } from "./deletion.ts";
-import { claimJob } from "./job-claim.ts";
+import { type DeletionTables, type OrgDeletionRow, settleDeletion } from "./deletion.ts";
+import { claimJob, extendJob } from "./job-claim.ts";
 import type { OrgRetention, Retention, RetentionTables } from "./retention.ts";
 
 export type RemovalTables = DeletionTables & RetentionTables;
@@ -33,8 +39,9 @@ const JOB = "data-removal";
 const EVERY_MS = 60_000;
 const PURGE_EVERY_MS = 600_000;
 const QUIET_MS = 1_200_000;
-/** Organisations of one pass. */
-const MAX_DELETIONS = 20;
+/** Organisations whose rows are counted and deleted by the same statements. */
+const DELETIONS_PER_STATEMENT = 1000;
+const CLAIMED_PART = 0.9;
 const REMIND_MS = 3_600_000;
 
 export class DataRemoval implements AsyncDisposable {
@@ -58,9 +65,9 @@ export class DataRemoval implements AsyncDisposable {
       remindEveryMs: REMIND_MS,
     });
     this.#loop = new Loop({
-      step: async () => {
+      step: async (signal) => {
         await this.#eraseDeadLetters();
-        if (await claimJob(options.db, JOB, this.#nowMs(), everyMs * 0.9)) await this.pass();
+        if (await claimJob(options.db, JOB, this.#nowMs(), everyMs * CLAIMED_PART)) await this.pass(signal);
         outage.recovered();
         return everyMs;
       },
@@ -74,24 +81,36 @@ export class DataRemoval implements AsyncDisposable {
   }
 
   /** Throws the first failure, after everything else was tried. */
-  async pass(): Promise<void> {
+  async pass(signal?: AbortSignal): Promise<void> {
     const failures: unknown[] = [];
-    await this.#erase(failures);
+    const waiting = this.#options.db.selectFrom("org_deletions").selectAll().where("erased_at", "is", null).orderBy("requested_at");
+    const deletions = await waiting.execute();
+    for (let at = 0; at < deletions.length && !signal?.aborted; at += DELETIONS_PER_STATEMENT)
+      await this.#erase(deletions.slice(at, at + DELETIONS_PER_STATEMENT), failures, signal);
     await this.#purge().catch((error: unknown) => failures.push(error));
     if (failures.length > 0) throw failures[0];
   }
 
-  async #erase(failures: unknown[]): Promise<void> {
-    const { db, metrics, log, scrub, quietMs = QUIET_MS } = this.#options;
-    const waiting = db.selectFrom("org_deletions").selectAll().where("erased_at", "is", null).orderBy("requested_at");
-    for (const deletion of await waiting.limit(MAX_DELETIONS).execute()) {
+  /** A pass over many organisations takes minutes, so the claim is extended, and `signal` ends it early. */
+  async #erase(deletions: readonly Selectable<OrgDeletionRow>[], failures: unknown[], signal?: AbortSignal): Promise<void> {
+    const { db, metrics, log, scrub, quietMs = QUIET_MS, everyMs = EVERY_MS } = this.#options;
+    const countedAtMs = this.#nowMs();
+    const counted = await this.#eraseRows(deletions, failures);
+    let extendedAtMs = countedAtMs;
+    for (const deletion of deletions) {
+      const rows = counted.get(deletion.org_id);
+      if (!rows) continue;
+      if (signal?.aborted) return;
       try {
-        const found = { ...(await this.#eraseRows(deletion.org_id)) };
-        const deadLetters = await this.#eraseLettersOf(new Map([[deletion.org_id, deletion.requested_at.getTime()]]));
-        if (deadLetters > 0) found["dead_letters"] = deadLetters;
+        if (this.#nowMs() - extendedAtMs >= everyMs / 4) {
+          extendedAtMs = this.#nowMs();
+          await extendJob(db, JOB, extendedAtMs, everyMs * CLAIMED_PART);
+        }
+        const found = { ...rows };
         const series = await metrics.erase(deletion.org_id);
         if (series > 0) found["metrics"] = series;
-        if (!(await settleDeletion(db, deletion, found, { at: new Date(this.#nowMs()), quietMs }))) continue;
+        const at = new Date(Object.keys(found).length === 0 ? countedAtMs : this.#nowMs());
+        if (!(await settleDeletion(db, deletion, found, { at, quietMs }))) continue;
         await scrub?.();
         log.info({ event: "removal.organisation_erased", org_id: deletion.org_id }, "erased a deleted organisation");
       } catch (error) {
@@ -100,10 +119,30 @@ export class DataRemoval implements AsyncDisposable {
     }
   }
 
-  async #eraseRows(orgId: string): Promise<Record<string, number>> {
+  /** Returns what was found in ClickHouse and among dead letters, without organisations for which that failed. */
+  async #eraseRows(deletions: readonly Selectable<OrgDeletionRow>[], failures: unknown[]): Promise<Map<string, RowCounts>> {
     const { telemetry } = this.#options;
-    if (!telemetry || telemetry.isUnused) return {};
-    return { ...(await eraseOrganisation(telemetry.clickhouse, orgId)) };
+    const clickhouse = telemetry && !telemetry.isUnused ? telemetry.clickhouse : undefined;
+    const orgIds = deletions.map(({ org_id: orgId }) => orgId);
+    let found: Map<string, RowCounts>;
+    try {
+      const deadLetters = await this.#eraseLettersOf(new Map(deletions.map((row) => [row.org_id, row.requested_at.getTime()])));
+      found = clickhouse ? await eraseOrganisations(clickhouse, orgIds) : new Map(orgIds.map((orgId) => [orgId, {}]));
+      // They cannot be attributed: a damaged one may be of any of the organisations.
+      if (deadLetters > 0) for (const rows of found.values()) rows["dead_letters"] = deadLetters;
+    } catch (error) {
+      failures.push(error);
+      return new Map();
+    }
+    if (!clickhouse) return found;
+    const empty = [...found].filter(([, rows]) => Object.keys(rows).length === 0).map(([orgId]) => orgId);
+    try {
+      for (const [orgId, rows] of await countOnEveryReplica(clickhouse, empty)) found.set(orgId, rows);
+    } catch (error) {
+      failures.push(error);
+      for (const orgId of empty) found.delete(orgId);
+    }
+    return found;
   }
 
   /** Each replica has journals of its own, so this does not depend on the claim. */

@@ -1,4 +1,5 @@
 // Retention and deletion of organisations over HTTP, on both engines of the relational store.
+import { randomUUID } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, directKey, makeOrg, OPERATOR, type Org } from "../../../test/fixtures/accounts-app.ts";
@@ -132,6 +133,29 @@ describeOnEachStore((store) => {
     await removal.pass();
     expect((await listed()).erased_at).toBe(new Date(nowMs).toISOString());
     expect(await rowsOf(leaving.orgId)).toEqual({ org_deletions: 1 });
+  });
+
+  test("many organisations that are removed at once are erased by the same passes", async () => {
+    const db = store.database.tables<RemovalTables>();
+    const orgs = Array.from({ length: 45 }, (_, at) => ({ id: randomUUID(), name: `many-${at}`, created_at: new Date() }));
+    await db.insertInto("orgs").values(orgs).execute();
+    let nowMs = Date.now();
+    for (const { id: orgId, name } of orgs) await beginDeletion(db, { orgId, name, by: "x", at: new Date(nowMs) });
+    const removal = new DataRemoval({
+      db,
+      telemetry: stub<Telemetry>({ isUnused: true }),
+      metrics: { erase: async () => 0, eraseDeadLetters: async () => 0 },
+      retention,
+      log: createLog("silent"),
+      nowMs: () => nowMs,
+      everyMs: 2 ** 30,
+    });
+    await using _removal = removal;
+    await removal.pass();
+    nowMs += 1_200_000;
+    await removal.pass();
+    const erased = db.selectFrom("org_deletions").selectAll().where("name", "like", "many-%").where("erased_at", "is not", null);
+    expect(await erased.execute()).toHaveLength(45);
   });
 
   test("removes data that a replica accepted during the deletion in the next pass", async () => {
