@@ -127,7 +127,7 @@ export const SETTINGS_TABLE = {
     clickhousePartialAnswers: setting("CLICKHOUSE_PARTIAL_ANSWERS", flag, {
       default: "false",
       description:
-        "While a shard of ClickHouse is unavailable, most queries of users leave out its rows and return a warning, instead of failing. Alert rules never leave out rows.",
+        "While a shard of ClickHouse is unavailable, most queries of users leave out its rows and return a warning, instead of failing. Log rules of alerting do not leave out rows.",
     }),
     clickhouseStoragePolicy: setting("CLICKHOUSE_STORAGE_POLICY", text, {
       description:

@@ -42,7 +42,9 @@ export const MAX_COUNT_MS = 5000;
 export const MAX_SLOW_COUNTS = 16;
 /** @internal Counts that wait because the organisation's own queries use the engine. */
 export const MAX_WAITING_COUNTS = 1000;
-/** Series of an organisation's log rules in the last 30 to 60 minutes; they do not count towards its limit of active series. */
+/**
+ * Series of an organisation's log rules in the last 30 to 60 minutes, on each replica; they do not count towards its limit of active series.
+ */
 export const MAX_LOG_RULE_SERIES = 10_000;
 
 // reconciler.ts

@@ -33,7 +33,7 @@ export const MAX_LONG_HEADS = 512;
 // counted-request.ts
 /** @internal HTTP chunks or packets of a body that may be small. */
 export const FREE_BODY_PIECES = 256;
-/** A body that arrives in many smaller HTTP chunks or packets can be refused. */
+/** @internal A body that arrives in many smaller HTTP chunks or packets can be refused. */
 export const MIN_BODY_PIECE_BYTES = 128;
 /** @internal Small pieces that a body may have in each second, so that a slow sender may send one record at a time. */
 export const FREE_BODY_PIECES_PER_SECOND = 200;

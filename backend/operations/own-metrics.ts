@@ -34,7 +34,11 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   if (defaults) collectDefaultMetrics({ register: registry });
   const counter = <Label extends string>(name: string, labelNames: Label[], help: string) =>
     new Counter({ name: `atherops_${name}_total`, help, labelNames, registers });
-  const accepted = counter("ingest_records_accepted", ["signal"], "Stored records, by signal.");
+  const accepted = counter(
+    "ingest_records_accepted",
+    ["signal"],
+    "Records of acknowledged requests, without those that were left out, by signal.",
+  );
   const dropped = counter(
     "ingest_records_dropped",
     ["signal", "reason"],
@@ -52,7 +56,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     buckets: LATENCY_BUCKETS_S,
     registers,
   });
-  const restarts = counter("engine_restarts", ["engine"], "Restarts of embedded engines after a crash.");
+  const restarts = counter("engine_restarts", ["engine"], "Restarts of embedded engines that had exited.");
   const logCounts = counter(
     "log_rule_counts",
     ["result"],
