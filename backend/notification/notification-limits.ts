@@ -76,7 +76,7 @@ export const MAX_FAILING_CHANNELS = 10_000;
 export const MAX_ERROR_LENGTH = 500;
 
 // delivery/retention.ts
-/** Deliveries of an organisation that are kept. */
+/** Approximate number of deliveries of an organisation that are kept: the newest. */
 export const MAX_DELIVERIES_PER_ORG = 10_000;
 
 // intake/evaluations.ts
