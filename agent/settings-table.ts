@@ -157,6 +157,12 @@ export const BOTH = {
       description:
         "Size of each disk queue: for metrics, for traces, for logs of applications, and for lines of files and the journal. The second collector, which collects for the whole cluster, has two more. The queues of one collector together use at most half of the free disk space plus the space that they already use, but at least 1 MiB each. If a queue is full, files and the journal are not read, requests from applications are refused, and metrics and Kubernetes events that the collector itself collects are lost.",
     }),
+    queueFsync: setting("QUEUE_FSYNC", flag, {
+      default: "false",
+      value: "collector.queueFsync",
+      description:
+        "Acknowledges OTLP from applications after an fsync of the disk queue, so that a power failure of the node does not lose it. Each request then needs six fsyncs, one after the other: with 5 ms per fsync, the collector delivers at most about 30 requests per second and signal. If applications send more, the queue fills up, and requests are refused. Lines of files are read again from their files, so their queue has no fsync.",
+    }),
     otelcolPath: setting("OTELCOL_PATH", text, {
       description:
         "Path of the collector. Default: `otelcol-contrib` on `PATH` (host agent: `otelcol-host` first), then the tool cache of hack/fetch-tools.ts. Images and packages set it.",

@@ -74,6 +74,7 @@ const common = {
   stateDir: "/state",
   signals: ["metrics", "logs", "traces"],
   queueBytes: 1e9,
+  queueFsync: true,
   memoryMib: 512,
   logLevel: "info",
   compression: "gzip",

@@ -41,6 +41,8 @@ interface CommonInput {
   readonly stateDir: string;
   readonly signals: readonly Signal[];
   readonly queueBytes: number;
+  /** True: an application's request is acknowledged after an fsync of the disk queue. */
+  readonly queueFsync: boolean;
   readonly memoryMib: number;
   readonly logLevel: LogLevel;
   /** Compression towards the backend: the proxy forwards logs and traces of applications as they arrive. */
@@ -115,6 +117,8 @@ export const FILES_EXPORTER = "otlp_http/files";
 /** All our exporters; each sends to the proxy. */
 export const EXPORTERS: readonly string[] = [EXPORTER, METRICS_EXPORTER, FILES_EXPORTER];
 export const QUEUE_STORAGE = "file_storage/queue";
+/** The same folder as QUEUE_STORAGE, with fsync. File names do not depend on the storage, so queues are kept if an exporter changes it. */
+const SYNCED_QUEUE_STORAGE = "file_storage/synced-queue";
 const START_PROCESSOR = "resource/start";
 
 export function collectorConfig(input: CollectorInput): CollectorConfig {
@@ -162,7 +166,7 @@ function joinFragments(input: CommonInput, parts: readonly (Fragment | undefined
       ...(exporters.has(FILES_EXPORTER) && { [FILES_EXPORTER]: exporter(input, FILE_LINES, true) }),
     },
     service: {
-      extensions: ["health_check", QUEUE_STORAGE, CHECKPOINT_STORAGE],
+      extensions: Object.keys(extensions(input)),
       telemetry: telemetry(input.logLevel),
       pipelines: Object.fromEntries(
         pipelines.map((pipeline) => {
@@ -199,18 +203,17 @@ function parseSignal(pipeline: string): Signal {
   return pipeline.split("/")[0] as Signal;
 }
 
-function extensions({ stateDir }: CommonInput): Record<string, Component> {
+function extensions({ stateDir, queueFsync }: CommonInput): Record<string, Component> {
   // The option `recreate` is not used, because it detects only some kinds of damage, does not report the lost data and keeps every old file;
   // supervision/damaged-stores.ts replaces it.
   const store = (name: string): Component => ({ directory: `${stateDir}/${name}`, create_directory: true });
+  const queue = { ...store("queue"), compaction: { on_rebound: true, directory: `${stateDir}/queue`, cleanup_on_start: true } };
   return {
     health_check: { endpoint: `127.0.0.1:\${env:${HEALTH_PORT_VARIABLE}}` },
     // Two stores: a full or corrupt queue must not destroy the file offsets. The collector maps the file of a queue into memory, and would map
     // a full one twice to compact it at its start; the file of an empty one is removed then (supervision/queue-space.ts).
-    [QUEUE_STORAGE]: {
-      ...store("queue"),
-      compaction: { on_rebound: true, directory: `${stateDir}/queue`, cleanup_on_start: true },
-    },
+    [QUEUE_STORAGE]: queue,
+    ...(queueFsync && { [SYNCED_QUEUE_STORAGE]: { ...queue, fsync: true } }),
     [CHECKPOINT_STORAGE]: store("checkpoints"),
   };
 }
@@ -223,7 +226,7 @@ function compressionConfig(compression: Compression): Component {
 /** Uncompressed, because the proxy removes the offset of each line (agent/collector/files/file-batch.ts) and then compresses the body. */
 const FILE_LINES: Component = { compression: "none", headers: { [FILES_HEADER]: `\${env:${FILES_TOKEN_VARIABLE}}` } };
 
-function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: boolean): Component {
+function exporter({ proxy, queueBytes, queueFsync }: CommonInput, body: Component, blocks: boolean): Component {
   return {
     endpoint: proxyUrl(proxy),
     encoding: "proto",
@@ -233,7 +236,8 @@ function exporter({ proxy, queueBytes }: CommonInput, body: Component, blocks: b
     retry_on_failure: { enabled: true, initial_interval: "1s", max_interval: "30s", max_elapsed_time: "0s" },
     sending_queue: {
       enabled: true,
-      storage: QUEUE_STORAGE,
+      // Lines are read again from their files after a power failure: their offsets are not fsynced either.
+      storage: queueFsync && !blocks ? SYNCED_QUEUE_STORAGE : QUEUE_STORAGE,
       sizer: "bytes",
       queue_size: `\${env:${QUEUE_BYTES_VARIABLE}:-${queueBytes}}`,
       num_consumers: 4,

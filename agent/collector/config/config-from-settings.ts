@@ -150,6 +150,7 @@ function commonInput(settings: Settings, adjustment: Adjustment): Omit<Collector
     stateDir: settings.stateFolder ?? settings.stateDir,
     signals: adjustment.signals ?? settings.signals,
     queueBytes: settings.queueMib * 1024 * 1024,
+    queueFsync: settings.queueFsync,
     memoryMib: settings.collectorMemoryMib,
     logLevel: adjustment.logLevel ?? settings.logLevel,
     compression: settings.compression,

@@ -43,6 +43,7 @@ export const CASES: [name: string, identity: "host" | "cluster", env: NodeJS.Pro
       POD_LABELS: "team,app.kubernetes.io/part-of",
       POD_ANNOTATIONS: "example.com/owner",
       LOG_POLICIES: "true",
+      QUEUE_FSYNC: "true",
       REDACT: "password=\\S+\n\\$[0-9]+",
       DROP_METRICS: 'metric.name == "noise"',
       DROP_LOGS: "log.severity_number < SEVERITY_NUMBER_INFO",

@@ -19,7 +19,7 @@ const log = pino({ level: "debug" }, { write: (line) => void lines.push(JSON.par
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "atherops-stores-"));
   for (const store of ["queue", "checkpoints"]) mkdirSync(join(folder, store));
-  const env = { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "logs", LOG_PATHS: "/var/log/*.log" };
+  const env = { BACKEND_URL: "http://127.0.0.1:1", STATE_DIR: folder, SIGNALS: "logs", LOG_PATHS: "/var/log/*.log", QUEUE_FSYNC: "true" };
   config = configFromSettings(readSettings("host", env).settings);
   lines = [];
 });

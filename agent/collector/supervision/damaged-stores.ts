@@ -70,7 +70,8 @@ function storeFiles(config: string, log: Log): { file: string; parsed: Config }[
     const folders = Object.entries(parsed.extensions).flatMap(([id, store]) =>
       id.split("/")[0] === "file_storage" && store?.directory !== undefined ? [store.directory.replaceAll("$$", "$")] : [],
     );
-    return folders.flatMap((folder) =>
+    // Two stores share the folder of the queues.
+    return [...new Set(folders)].flatMap((folder) =>
       listFiles(folder)
         .filter((name) => isStoreFile(name))
         .map((name) => ({ file: join(folder, name), parsed })),
