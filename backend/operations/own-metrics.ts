@@ -34,11 +34,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   if (defaults) collectDefaultMetrics({ register: registry });
   const counter = <Label extends string>(name: string, labelNames: Label[], help: string) =>
     new Counter({ name: `atherops_${name}_total`, help, labelNames, registers });
-  const accepted = counter(
-    "ingest_records_accepted",
-    ["signal"],
-    "Records of acknowledged requests, without those that were left out, by signal.",
-  );
+  const accepted = counter("ingest_records_accepted", ["signal"], "Records of acknowledged requests, without dropped ones, by signal.");
   const dropped = counter(
     "ingest_records_dropped",
     ["signal", "reason"],

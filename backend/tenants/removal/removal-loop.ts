@@ -85,8 +85,10 @@ export class DataRemoval implements AsyncDisposable {
     const failures: unknown[] = [];
     const waiting = this.#options.db.selectFrom("org_deletions").selectAll().where("erased_at", "is", null).orderBy("requested_at");
     const deletions = await waiting.execute();
-    for (let at = 0; at < deletions.length && !signal?.aborted; at += DELETIONS_PER_STATEMENT)
+    for (let at = 0; at < deletions.length; at += DELETIONS_PER_STATEMENT) {
+      if (signal?.aborted) break;
       await this.#erase(deletions.slice(at, at + DELETIONS_PER_STATEMENT), failures, signal);
+    }
     await this.#purge().catch((error: unknown) => failures.push(error));
     if (failures.length > 0) throw failures[0];
   }
