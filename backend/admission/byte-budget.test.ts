@@ -92,6 +92,18 @@ test("evicts the slowest transfer of the owner with the most, neither a new one 
   expect([ended, budget.heldBytes, budget.ownBytes("a")]).toEqual([["a slow"], 95, 30]);
 });
 
+test("does not end a transfer that holds nothing yet", () => {
+  const { ended, begin } = transfers();
+  const budget = new ByteBudget(100);
+  budget.open("a").beginTransfer(() => ended.push("a empty"));
+  begin(budget, "a", 50);
+  begin(budget, "b", 25);
+  vi.advanceTimersByTime(5000);
+  using idle = budget.open("z");
+  idle.add(40);
+  expect(ended).toEqual(["a"]);
+});
+
 test("an evicted transfer releases its memory and gets no more", () => {
   const { ended, begin } = transfers();
   const budget = new ByteBudget(100);

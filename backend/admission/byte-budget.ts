@@ -11,7 +11,8 @@ const SPEED_KNOWN_MS = 1000;
 
 interface Owner {
   bytes: number;
-  readonly reservations: Set<Reservation>;
+  /** Reservations whose client still sends or reads, or has been. */
+  readonly transfers: Set<Reservation>;
 }
 
 export class ByteBudget {
@@ -19,6 +20,16 @@ export class ByteBudget {
   readonly #byOwner = new Map<string, Owner>();
   /** Callbacks of bodies that wait until their owner uses less. */
   readonly #waiting = new Map<string, (() => void)[]>();
+  /** For the reservations. */
+  readonly #account: Account = {
+    change: (owner, bytes) => this.#change(owner, bytes),
+    begin: (owner, reservation) => void this.#ownerOf(owner).transfers.add(reservation),
+    end: (owner, reservation) => {
+      const own = this.#ownerOf(owner);
+      own.transfers.delete(reservation);
+      this.#forgetUnused(owner, own);
+    },
+  };
   #heldBytes = 0;
 
   constructor(limitBytes: number) {
@@ -36,7 +47,7 @@ export class ByteBudget {
 
   /** A reservation for one body. Dispose it when the body is no longer referenced. */
   open(owner: string): Reservation {
-    return new Reservation((reservation, bytes) => this.#change(owner, reservation, bytes));
+    return new Reservation(owner, this.#account);
   }
 
   /** Resolves when the owner uses less than a quarter. Throws ApiError `unavailable` if `maxWaiting` of its bodies already wait. */
@@ -49,16 +60,25 @@ export class ByteBudget {
     }
   }
 
-  #change(owner: string, reservation: Reservation, bytes: number): void {
+  #change(owner: string, bytes: number): void {
     if (bytes > 0) this.#makeSpace(owner, bytes);
     this.#heldBytes += bytes;
-    const own = this.#byOwner.get(owner) ?? { bytes: 0, reservations: new Set<Reservation>() };
+    const own = this.#ownerOf(owner);
     own.bytes += bytes;
-    if (reservation.bytes + bytes > 0) own.reservations.add(reservation);
-    else own.reservations.delete(reservation);
-    if (own.reservations.size > 0) this.#byOwner.set(owner, own);
-    else this.#byOwner.delete(owner);
+    this.#forgetUnused(owner, own);
     if (bytes < 0 && own.bytes < this.#limitBytes / 4) this.#wake(owner);
+  }
+
+  #ownerOf(id: string): Owner {
+    const known = this.#byOwner.get(id);
+    if (known) return known;
+    const owner: Owner = { bytes: 0, transfers: new Set() };
+    this.#byOwner.set(id, owner);
+    return owner;
+  }
+
+  #forgetUnused(id: string, { bytes, transfers }: Owner): void {
+    if (bytes === 0 && transfers.size === 0) this.#byOwner.delete(id);
   }
 
   /**
@@ -81,11 +101,11 @@ export class ByteBudget {
     let slowest: Reservation | undefined;
     let mostBytes = leastBytes;
     const nowMs = performance.now();
-    for (const [owner, { bytes, reservations }] of this.#byOwner) {
+    for (const [owner, { bytes, transfers }] of this.#byOwner) {
       if (owner === exceptOwner || bytes <= mostBytes) continue;
       let ofOwner: Reservation | undefined;
-      for (const each of reservations) {
-        if (each.takeBack && (!ofOwner || each.speedAt(nowMs) < ofOwner.speedAt(nowMs))) ofOwner = each;
+      for (const each of transfers) {
+        if (each.bytes > 0 && each.takeBack && (!ofOwner || each.speedAt(nowMs) < ofOwner.speedAt(nowMs))) ofOwner = each;
       }
       if (ofOwner) [slowest, mostBytes] = [ofOwner, bytes];
     }
@@ -105,20 +125,29 @@ function budgetExceeded(): ApiError {
   });
 }
 
+interface Account {
+  change(owner: string, bytes: number): void;
+  begin(owner: string, transfer: Reservation): void;
+  end(owner: string, transfer: Reservation): void;
+}
+
 /** The bytes of the budget that one body uses. */
 export class Reservation implements Disposable {
   /** Ends the transfer. Set while a client still sends or reads. */
   takeBack: (() => void) | undefined;
   /** Bytes that the client has sent or read. */
   movedBytes = 0;
-  readonly #change: (reservation: Reservation, bytes: number) => void;
-  #sinceMs = 0;
+  readonly #owner: string;
+  readonly #account: Account;
+  /** Set once the transfer has begun. */
+  #sinceMs: number | undefined;
   #bytes = 0;
   #peakBytes = 0;
   #isOver = false;
 
-  constructor(change: (reservation: Reservation, bytes: number) => void) {
-    this.#change = change;
+  constructor(owner: string, account: Account) {
+    this.#owner = owner;
+    this.#account = account;
   }
 
   get bytes(): number {
@@ -133,11 +162,12 @@ export class Reservation implements Disposable {
   beginTransfer(takeBack: () => void): void {
     this.takeBack = takeBack;
     this.#sinceMs = performance.now();
+    if (!this.#isOver) this.#account.begin(this.#owner, this);
   }
 
   /** Bytes per millisecond. A transfer that has just begun is the fastest. */
   speedAt(nowMs: number): number {
-    const elapsedMs = nowMs - this.#sinceMs;
+    const elapsedMs = nowMs - (this.#sinceMs ?? nowMs);
     return elapsedMs < SPEED_KNOWN_MS ? Number.MAX_VALUE : this.movedBytes / elapsedMs;
   }
 
@@ -147,14 +177,15 @@ export class Reservation implements Disposable {
       if (bytes > 0) throw budgetExceeded();
       return;
     }
-    this.#change(this, bytes);
+    this.#account.change(this.#owner, bytes);
     this.#bytes += bytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#bytes);
   }
 
   [Symbol.dispose](): void {
     if (this.#isOver) return;
-    this.#change(this, -this.#bytes);
+    this.#account.change(this.#owner, -this.#bytes);
+    if (this.#sinceMs !== undefined) this.#account.end(this.#owner, this);
     this.#bytes = 0;
     this.#isOver = true;
     this.takeBack = undefined;

@@ -175,7 +175,7 @@ function limitRequests(app: FastifyInstance, options: AppOptions): void {
   app.addHook("onRequest", (request, reply, done) => {
     const { socket } = request.raw;
     void reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
-    reply.raw.once("close", () => {
+    reply.raw.on("close", () => {
       bodies.release(request);
       connections.end(socket, request.isConnectionBusy);
     });

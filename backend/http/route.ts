@@ -120,7 +120,9 @@ export function bindHandlers<Name extends string>(
 export function addRoute(app: FastifyInstance, guards: Partial<Guards>, route: Route): void {
   const { method, path: url, access, body, bodyIsOptional, otherErrors, maxBodyBytes, errorHandler, config } = route;
   const guard = findGuard(access, guards);
-  const onRequest = guard && route.limited !== "filtered" ? refuseLimited(guard) : guard;
+  // A key has no limits, and its requests are the most frequent ones.
+  const needsNoCheck = route.limited === "filtered" || (typeof access === "object" && "keys" in access);
+  const onRequest = guard && !needsNoCheck ? refuseLimited(guard) : guard;
   app.route({
     method: [method].flat(),
     url,

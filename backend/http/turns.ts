@@ -31,7 +31,8 @@ export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string
   const run = (line: Line): void => {
     const [request, response] = line.requests[0] ?? [];
     if (!request || !response || line.socket.destroyed) return;
-    response.once("close", () => end(line));
+    // Emitted once. `once` costs more, and this runs for every request.
+    response.on("close", () => end(line));
     for (const serve of listeners) serve(request, response);
   };
   const end = (line: Line): void => {

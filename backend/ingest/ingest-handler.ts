@@ -85,6 +85,7 @@ export interface IngestRequest {
 }
 
 const RETRY_AFTER_DRAINING_S = 2;
+const OPENING_BRACE = 0x7b;
 const EMPTY_RESULT: IngestResult = { accepted: 0, dropped: {} };
 
 export class IngestHandler {
@@ -146,8 +147,8 @@ export class IngestHandler {
       const body = encoding === undefined || encoding === "loki_json" ? withoutByteOrderMark(received) : received;
       if (body.length === 0) return EMPTY_RESULT;
       const bytes = body.length;
-      // A copy: the ingest may hand the body's memory to another thread.
-      if (encoding === undefined) firstBytes = Buffer.from(body.subarray(0, 512));
+      // A copy: the ingest may hand the body's memory to another thread. Nothing binary that is known begins with a brace.
+      if (encoding === undefined && body[0] !== OPENING_BRACE) firstBytes = Buffer.from(body.subarray(0, 512));
       const result = await ingest(sender, body, { receivedAt, reservation, isTolerant, readsLines, ...(encoding && { encoding }) });
       // Not after a failure, because a write may still be using it.
       freeBuffer(body);

@@ -33,6 +33,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** Declared length of the body of an ingest route; 0 if there is none. */
     declaredBytes: number;
+    /** Content-Type of an ingest route; "" if there is none. */
+    declaredType: string;
   }
 }
 
@@ -115,6 +117,7 @@ export function registerTokenRoutes(app: FastifyInstance, ownMetrics: OwnMetrics
  */
 function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): void {
   scope.decorateRequest("declaredBytes", 0);
+  scope.decorateRequest("declaredType", "");
   scope.addHook("onRequest", hideBody);
   scope.addHook("onError", async (request, _reply, error) => {
     const { signal } = request.routeOptions.config;
@@ -126,14 +129,16 @@ function prepareIngestScope(scope: FastifyInstance, ownMetrics: OwnMetrics): voi
 export const STORED = "the data is stored, with embedded engines on disk: docs/from-one-to-many.md, What a 204 means";
 export const CONTENT_TYPES = { json: "application/json", protobuf: "application/x-protobuf" } as const;
 
-/**
- * Reads the raw list of headers, because `hideBody` hides the parsed header. Returns the media type in lower case ("" without a
- * header), and the parameters after the first semicolon.
- */
-export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readonly type: string; readonly parameters: string } {
-  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");
-  const [type = "", ...parameters] = (at < 0 ? "" : (rawHeaders[at + 1] ?? "")).split(";");
+/** The media type in lower case ("" without a header), and the parameters after the first semicolon. */
+export function contentTypeOf({ declaredType }: FastifyRequest): { readonly type: string; readonly parameters: string } {
+  const [type = "", ...parameters] = declaredType.split(";");
   return { type: type.trim().toLowerCase(), parameters: parameters.join(";") };
+}
+
+/** http/app.ts deletes the parsed header of an empty body, whose response still needs its type. */
+function findRawType({ raw: { rawHeaders } }: FastifyRequest): string {
+  const at = rawHeaders.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === "content-type");
+  return at < 0 ? "" : (rawHeaders[at + 1] ?? "");
 }
 
 /**
@@ -143,6 +148,7 @@ export function contentTypeOf({ raw: { rawHeaders } }: FastifyRequest): { readon
 function hideBody(request: FastifyRequest, _reply: FastifyReply, done: () => void): void {
   const headers: Record<string, unknown> = request.raw.headers;
   request.declaredBytes = Number(headers["content-length"] ?? 0);
+  request.declaredType = request.raw.headers["content-type"] ?? findRawType(request);
   for (const name of ["content-type", "content-length", "transfer-encoding"]) headers[name] = undefined;
   done();
 }

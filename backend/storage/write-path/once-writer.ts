@@ -174,6 +174,7 @@ export class OnceWriter implements AsyncDisposable {
 
   /** Throws ApiError `unavailable` while another replica may be waiting for an insert of this body. */
   async #insert(batch: WriterBatch, section: DayRows, token: string): Promise<void> {
+    if (this.#journaled) return void (await this.#add(batch, section));
     const claim = `${this.#table}:${token}`;
     // The owner of statements in the account database: requests of ingest have none, because few of them need the database.
     const own = <T>(work: () => Promise<T>): Promise<T> => runFor(batch.orgId, work);
