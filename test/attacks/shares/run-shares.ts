@@ -2,14 +2,14 @@
 // take, and how they are answered. Invariant: everything that is started here is ended here.
 import { setTimeout as sleep } from "node:timers/promises";
 import { readFileSync, readdirSync } from "node:fs";
-import { Agent, request } from "undici";
+import { request } from "undici";
 import { sign } from "../../../common/protocol/signature.ts";
 import { adminPassword, backendPlace, login, makeTenant, startBackend, type Tenant } from "../../fixtures/backend-process.ts";
 import { quantile } from "../../fixtures/measure.ts";
 import { temporaryFolder } from "../../fixtures/processes.ts";
 import { attribute } from "../queries.ts";
-import type { Pressure } from "./busy.ts";
-import { prepare, PRESSURES, type PressureName, SETTINGS } from "./pressure.ts";
+import { type Answers, BusyThread } from "./busy-thread.ts";
+import { prepare, type PressureName, SETTINGS } from "./pressure.ts";
 
 export interface Fared {
   readonly sent: number;
@@ -24,8 +24,7 @@ export interface SharesResult {
   readonly kind: PressureName;
   readonly others: number;
   readonly fared: Record<string, Fared>;
-  /** How often each answer came to the busy organisations. */
-  readonly answers: Record<string, number>;
+  readonly answers: Answers;
   readonly peakMib: number;
 }
 
@@ -52,8 +51,8 @@ export class Shares implements AsyncDisposable {
   readonly #pid: number;
   readonly #operator: string;
   readonly #others: readonly Tenant[];
+  readonly #busy: BusyThread;
   #measured = 0;
-  readonly #prepared = new Set<string>();
 
   private constructor(stack: AsyncDisposableStack, { apiUrl, healthUrl, pid, operator }: Backend, others: readonly Tenant[]) {
     this.#stack = stack;
@@ -62,6 +61,7 @@ export class Shares implements AsyncDisposable {
     this.#pid = pid;
     this.#operator = operator;
     this.#others = others;
+    this.#busy = this.#stack.use(new BusyThread());
   }
 
   static async start(others: number, { program, env = {} }: { program?: string; env?: Record<string, string> } = {}): Promise<Shares> {
@@ -90,20 +90,12 @@ export class Shares implements AsyncDisposable {
     // One that has used nothing in the last minute.
     const probed = this.#probes(await makeTenant(this.#apiUrl, this.#operator, `idle${this.#measured}`));
     await probed["body of 1 kB"]?.();
-    await this.#prepare(kind, others);
-    const over = new AbortController();
-    const answers: Record<string, number> = {};
-    const count = (answer: string): void => void (answers[answer] = (answers[answer] ?? 0) + 1);
-    const agent = new Agent({ connections: null, pipelining: 1, headersTimeout: 0, bodyTimeout: 0 });
-    const shared = { apiUrl: this.#apiUrl, agent, over: over.signal, others, count };
-    const busy = this.#others.slice(0, others).map((tenant) => PRESSURES[kind].run({ ...shared, tenant }));
+    await this.#busy.begin({ apiUrl: this.#apiUrl, kind, tenants: this.#others.slice(0, others) });
     await sleep(SETTLING_MS);
     const probes = Object.entries(probed).map(async ([name, probe]) => [name, await repeat(probe, seconds * 1000)] as const);
     const fared = Object.fromEntries(await Promise.all(probes));
     const peakMib = Math.round(Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${this.#pid}/status`, "utf8"))?.[1]) / 1024);
-    over.abort();
-    await Promise.all(busy);
-    await agent.destroy();
+    const answers = await this.#busy.end();
     // Statements whose clients have left end.
     await sleep(SETTLING_MS);
     return { kind, others, fared, answers, peakMib };
@@ -111,15 +103,6 @@ export class Shares implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stack.disposeAsync();
-  }
-
-  async #prepare(kind: PressureName, others: number): Promise<void> {
-    const { prepare: prepareKind }: Pressure = PRESSURES[kind];
-    for (const tenant of prepareKind ? this.#others.slice(0, others) : []) {
-      const name = `${kind} ${tenant.orgId}`;
-      if (!this.#prepared.has(name)) await prepareKind?.({ apiUrl: this.#apiUrl, tenant });
-      this.#prepared.add(name);
-    }
   }
 
   #probes({ token, apiKey }: Tenant): Record<string, () => Promise<string>> {
