@@ -7,6 +7,7 @@ import type { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { ApiError } from "../errors.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import { goneSignal } from "../http/http-client.ts";
+import { parametersOf } from "../http/query-string.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { objectSchema, optionalSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import { liveRules, type LiveRules, STATE_SCHEMA } from "./live-rules.ts";
@@ -172,7 +173,7 @@ interface Filter {
 
 /** Throws ApiError invalid_parameter if a parameter cannot be interpreted, instead of ignoring it. */
 function readFilter(request: FastifyRequest): Filter {
-  const parameters = new URLSearchParams(request.url.split("?")[1] ?? "");
+  const parameters = parametersOf(request);
   const type = parameters.get("type") ?? "";
   if (!["", "alert", "record"].includes(type)) throw new ApiError("invalid_parameter", "type: must be alert or record");
   for (const name of ["match[]", "group_next_token"])

@@ -29,3 +29,9 @@ export function readQuery(request: FastifyRequest, isAuthenticated: boolean): vo
     throw new ApiError("invalid_parameter", `a query string has at most ${MAX_QUERY_PARAMETERS} parameters`);
   request.query = parse(text, "&", "=", { maxKeys: MAX_QUERY_PARAMETERS });
 }
+
+/** All parameters of a URL, as texts. A value may contain further question marks, as `curl` and browsers send them. */
+export function parametersOf({ url }: { readonly url: string }): URLSearchParams {
+  const at = url.indexOf("?");
+  return new URLSearchParams(at < 0 ? "" : url.slice(at + 1));
+}

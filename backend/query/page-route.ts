@@ -92,11 +92,6 @@ export function addFormParser(scope: FastifyInstance): void {
   );
 }
 
-/** The parameters of the query string, which the schema of the route has not converted. */
-export function urlParameters(request: FastifyRequest): URLSearchParams {
-  return new URLSearchParams(request.url.split("?")[1] ?? "");
-}
-
 /** The fields of the form in the body; empty if the body is not a form. */
 export function formFields(request: FastifyRequest): URLSearchParams {
   return request.body instanceof URLSearchParams ? request.body : new URLSearchParams();

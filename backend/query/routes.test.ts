@@ -211,6 +211,16 @@ describe("the query routes", () => {
     });
   });
 
+  it("keep the filters behind a question mark that is not encoded, as curl sends it, on the next page", async () => {
+    next = { time: 5n, id: 6n };
+    const answer = await get("/query/logs?q=ready?&level=error&limit=2");
+    await get(/<(.*)>/.exec(String(answer.headers["link"]))?.[1] ?? "");
+    expect(asked.map(({ filter }) => filter)).toMatchObject([
+      { q: ["ready?"], level: "error", limit: 2 },
+      { q: ["ready?"], level: "error", limit: 2, after: next },
+    ]);
+  });
+
   it("keep a search for a trace id without a range on its next page", async () => {
     next = { time: 5n, id: 6n };
     const answer = await get("/query/traces?trace_id=0af7651916cd43dd8448eb211c80319c");

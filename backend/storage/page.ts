@@ -3,6 +3,7 @@
 import type { FastifyRequest } from "fastify";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { ApiError } from "../errors.ts";
+import { parametersOf } from "../http/query-string.ts";
 import { MAX_LIMIT } from "./storage-limits.ts";
 
 export const DEFAULT_LIMIT = 100;
@@ -64,7 +65,7 @@ export const PAGE_PARAMETERS = {
 /** Throws ApiError invalid_parameter that names the parameter. `unbounded`: without start and end, the whole time is searched. */
 export function readPage(request: FastifyRequest<{ Querystring: PageParameters }>, now: Date, unbounded = false): Page {
   const parameters = request.query;
-  const limit = new URLSearchParams(request.url.split("?", 2)[1]).get("limit");
+  const limit = parametersOf(request).get("limit");
   // The schema accepts everything that JavaScript converts to a number.
   if (limit !== null && !/^\d+$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be digits");
   const whole = unbounded && parameters.start === undefined && parameters.end === undefined;
@@ -111,8 +112,8 @@ export function nanoseconds(time: bigint): Sql {
 
 /** The value of the Link header for the page after `last`. It contains the range as times, so that "now" keeps its meaning. */
 export function nextLink(request: FastifyRequest, page: Page, last: Cursor): string {
-  const [path = "", query = ""] = request.url.split("?", 2);
-  const parameters = new URLSearchParams(query);
+  const [path = ""] = request.url.split("?", 1);
+  const parameters = parametersOf(request);
   if (page.range.start !== undefined) parameters.set("start", formatTime(page.range.start));
   if (page.range.end !== undefined) parameters.set("end", formatTime(page.range.end));
   parameters.set("cursor", Buffer.from(`${last.time}.${last.id}`).toString("base64url"));

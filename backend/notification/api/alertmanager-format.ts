@@ -3,6 +3,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { checkMatchers, compileMatchers, type Matcher, readMatcher, type RouteMatcher } from "../model/matchers.ts";
+import { parametersOf } from "../../http/query-string.ts";
 import type { RouteDeclaration } from "../../http/route.ts";
 import { formatDuration } from "../../../common/duration.ts";
 import type { readNamedSettings } from "../routing/named-settings.ts";
@@ -10,14 +11,14 @@ import type { StoredRoute } from "../routing/route-body.ts";
 
 /** Parses the repeatable parameter `filter`. Throws ApiError invalid_parameter. */
 export function readFilters(request: FastifyRequest): Matcher[] {
-  const matchers = readParameters(request).getAll("filter").map(readFilter);
+  const matchers = parametersOf(request).getAll("filter").map(readFilter);
   checkParameter("filter", () => checkMatchers(matchers, { anyAlert: true }));
   return matchers;
 }
 
 /** Parses `receiver`: a regular expression for the whole name of a receiver. */
 export function readReceiver(request: FastifyRequest): (name: string) => boolean {
-  const value = readParameters(request).get("receiver");
+  const value = parametersOf(request).get("receiver");
   if (!value) return () => true;
   const matchers = [{ name: "receiver", value, isRegex: true, isEqual: true }];
   checkParameter("receiver", () => checkMatchers(matchers, { anyAlert: true }));
@@ -27,7 +28,7 @@ export function readReceiver(request: FastifyRequest): (name: string) => boolean
 
 /** Parses booleans like Go; true if the parameter is missing. */
 export function readFlag(request: FastifyRequest, name: string): boolean {
-  const value = readParameters(request).get(name) ?? "true";
+  const value = parametersOf(request).get(name) ?? "true";
   if (!/^(?:true|false|[01tf])$/i.test(value)) throw new ApiError("invalid_parameter", `${name}: must be true or false`);
   return /^[1t]/i.test(value);
 }
@@ -46,11 +47,6 @@ function checkParameter(name: string, check: () => void): void {
     if (!(error instanceof ApiError)) throw error;
     throw new ApiError("invalid_parameter", `${name}: ${error.message}`, { cause: error });
   }
-}
-
-function readParameters({ url }: FastifyRequest): URLSearchParams {
-  const at = url.indexOf("?");
-  return new URLSearchParams(at < 0 ? "" : url.slice(at + 1));
 }
 
 const STATUSES = [400, 404, 500];

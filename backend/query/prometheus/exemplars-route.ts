@@ -9,7 +9,8 @@ import { timeOf } from "../../storage/metrics/query-cost.ts";
 import type { ExemplarSelector } from "../../storage/traces/exemplars.ts";
 import type { SpanStore } from "../../storage/traces/span-store.ts";
 import { MAX_EXEMPLAR_QUERY_BYTES, MAX_EXEMPLAR_SELECTORS } from "../query-limits.ts";
-import { answerJson, formFields, urlParameters } from "../page-route.ts";
+import { parametersOf } from "../../http/query-string.ts";
+import { answerJson, formFields } from "../page-route.ts";
 import { declareExemplars } from "./api-description.ts";
 import { selectorsOf } from "./exemplar-selectors.ts";
 
@@ -26,7 +27,7 @@ export function createExemplarsRoutes({ spans, answers }: ExemplarsRouteOptions)
     answerJson(request, reply, {
       answers,
       ask: async (orgId, options) => {
-        const parameters = new URLSearchParams([...formFields(request), ...urlParameters(request)]);
+        const parameters = new URLSearchParams([...formFields(request), ...parametersOf(request)]);
         const query = parameters.get("query");
         if (!query) throw createParameterError("query", "is missing");
         const selectors = readSelectors(query);

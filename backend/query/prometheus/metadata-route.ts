@@ -1,6 +1,7 @@
 // Serves `metadata` of the Prometheus HTTP API, which Grafana's editor reads for types and units. It is derived from the organisation's own
 // metric names, at most MAX_METADATA_NAMES, because it is computed on the event loop.
-import { answerReader, urlParameters } from "../page-route.ts";
+import { parametersOf } from "../../http/query-string.ts";
+import { answerReader } from "../page-route.ts";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
@@ -37,7 +38,7 @@ interface MetadataParameters {
 
 /** As in Prometheus, a negative limit means none. Throws ApiError invalid_parameter. */
 function readParameters(request: FastifyRequest): MetadataParameters {
-  const parameters = urlParameters(request);
+  const parameters = parametersOf(request);
   const limit = parameters.get("limit") || "-1";
   if (!/^[+-]?\d{1,15}$/.test(limit)) throw new ApiError("invalid_parameter", "limit: must be a number");
   const metric = parameters.get("metric") || undefined;

@@ -4,9 +4,10 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError, createParameterError } from "../../errors.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
+import { parametersOf } from "../../http/query-string.ts";
 import { addRoutes, type Route } from "../../http/route.ts";
 import type { Guards } from "../../http/request-identity.ts";
-import { addFormParser, answerReader, formFields, urlParameters } from "../page-route.ts";
+import { addFormParser, answerReader, formFields } from "../page-route.ts";
 import { MAX_LABEL_LENGTH, MAX_QUERY_TIMEOUT_MS } from "../query-limits.ts";
 import { timeOf } from "../../storage/metrics/query-cost.ts";
 import { declareConstant, declareEndpoint, REQUIRED_PARAMETERS } from "./api-description.ts";
@@ -88,7 +89,7 @@ function checkParameters(endpoint: QueryEndpoint, params: URLSearchParams): void
 /** The parameters of the query string and of a form that are forwarded: the listed names, and a timeout of at most 30 s. */
 function forwardedParams(request: FastifyRequest): URLSearchParams {
   const form = formFields(request);
-  const query = urlParameters(request);
+  const query = parametersOf(request);
   const forwarded = new URLSearchParams([...form, ...query].filter(([name]) => FORWARDED.has(name)));
   const timeout = form.get("timeout") ?? query.get("timeout");
   forwarded.set("timeout", `${timeout === null ? MAX_QUERY_TIMEOUT_MS : timeoutMs(timeout)}ms`);

@@ -1,0 +1,44 @@
+// What the routes of the Prometheus API pass to the store.
+import type { FastifyInstance } from "fastify";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import type { Guards } from "../../http/request-identity.ts";
+import { closeRoutes, createApp } from "../../http/app.ts";
+import { ResponseBudget } from "../../http/response-budget.ts";
+import { createLog } from "../../log.ts";
+import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
+import { registerMetricsRoutes } from "./promql-routes.ts";
+
+let app: FastifyInstance;
+let asked: URLSearchParams[];
+
+beforeEach(async () => {
+  asked = [];
+  app = await createApp({ log: createLog("silent") });
+  const store = {
+    query: async (_orgId: string, _endpoint: string, params: URLSearchParams) => {
+      asked.push(params);
+      return { status: 200, pieces: [Buffer.from('{"status":"success","data":{"resultType":"vector","result":[]}}')] };
+    },
+  } as unknown as MetricsStore;
+  const guards = {
+    reader: () => async (request) => {
+      request.user = { userId: "u", orgId: "o", email: "e", role: "viewer", labelLimits: undefined };
+    },
+  } as unknown as Guards;
+  registerMetricsRoutes(app, { store, spans: { exemplars: async () => Buffer.from("[]") }, answers: new ResponseBudget(), guards });
+  await closeRoutes(app);
+});
+
+afterEach(() => app.close());
+
+const get = (path: string) => app.inject({ method: "GET", url: `/query/prometheus/api/v1/${path}` });
+
+test("a question mark that is not encoded, as curl sends it, ends neither the expression nor the parameters", async () => {
+  expect((await get("query_range?query=up{path=~%22/a.?%22}&start=1790000000&end=1790000600&step=60")).statusCode).toBe(200);
+  expect(Object.fromEntries(asked[0] ?? [])).toMatchObject({
+    query: 'up{path=~"/a.?"}',
+    start: "1790000000",
+    end: "1790000600",
+    step: "60",
+  });
+});
