@@ -139,7 +139,7 @@ const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[
  * RFC 3339 to nanoseconds since 1970, clamped to what the store can hold; further digits are dropped. A blank before the offset is a "+"
  * that the client did not encode.
  */
-export function readTime(name: string, text: string): bigint {
+export function readTime(name: string, text: string, otherForms = ""): bigint {
   const match = RFC_3339.exec(text);
   const [, year, month, day, hour, minute, second, fraction = "", sign, offsetHour = "0", offsetMinute = "0"] = match ?? [];
   // A leap second becomes the second after 59.
@@ -154,7 +154,7 @@ export function readTime(name: string, text: string): bigint {
     Number(second) <= 60 &&
     Number(offsetHour) <= 23 &&
     Number(offsetMinute) <= 59;
-  if (!valid) throw new ApiError("invalid_parameter", `${name}: must be RFC 3339, such as 2026-01-31T12:00:00Z`);
+  if (!valid) throw new ApiError("invalid_parameter", `${name}: must be ${otherForms}RFC 3339, such as 2026-01-31T12:00:00Z`);
   const offsetMs = (Number(offsetHour) * 60 + Number(offsetMinute)) * 60_000 * (sign === "-" ? -1 : 1);
   const time = BigInt(wholeMs - offsetMs) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
   if (time < 0n) return 0n;

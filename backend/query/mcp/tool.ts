@@ -3,6 +3,7 @@
 import { durationWithin } from "../../../common/duration.ts";
 import { consoleAddress, type ConsoleQuery } from "../../client/console-address.ts";
 import { ApiError } from "../../errors.ts";
+import { readTime } from "../../storage/page.ts";
 import type { ToolAnswer } from "./answer.ts";
 
 export type Row = Record<string, unknown>;
@@ -102,14 +103,15 @@ export interface Range {
 
 /** Throws ApiError invalid_parameter. */
 export function readRange({ since = RANGE.since.default, start, end }: RangeArguments): Range {
-  const endMs = end ? Date.parse(end) : Date.now();
+  const endMs = end ? millisecondsOf("end", end) : Date.now();
   const backMs = durationWithin(since, { maxMs: 400 * 86_400_000 });
   if (backMs === undefined) throw new ApiError("invalid_parameter", "since: write it as 15m, 24h or 7d");
-  const startMs = start ? Date.parse(start) : endMs - backMs;
-  // The first day that a Date can have has no earlier one.
-  if ([startMs, endMs].some((ms) => !Number.isFinite(new Date(ms).getTime())))
-    throw new ApiError("invalid_parameter", "start, end: write times as 2026-01-31T12:00:00Z");
+  const startMs = start ? millisecondsOf("start", start) : endMs - backMs;
   return { start: new Date(startMs).toISOString(), end: new Date(endMs).toISOString() };
+}
+
+function millisecondsOf(name: string, time: string): number {
+  return Number(readTime(name, time)) / 1e6;
 }
 
 /** The screen of the console with this range. */

@@ -42,3 +42,21 @@ test("a question mark that is not encoded, as curl sends it, ends neither the ex
     step: "60",
   });
 });
+
+test.each(["now-1", "now()-5", "12 minutes", "2026-11-30T12:00:00", "2026-11-30", "2026-11-31T00:00:00Z"])(
+  "the time %s, which only JavaScript understands, is refused instead of being another one",
+  async (time) => {
+    const answer = await get(`query?query=up&time=${encodeURIComponent(time)}`);
+    expect([answer.statusCode, answer.json().error]).toEqual([
+      400,
+      expect.stringContaining("time: must be seconds since 1970, or RFC 3339"),
+    ]);
+    expect(asked).toEqual([]);
+  },
+);
+
+test("a time with an offset, whose plus a client did not encode, is the one that was meant", async () => {
+  for (const time of ["2026-11-30T12:00:00.5+02:00", "2026-11-30T12:00:00.5%2B02:00", "2026-11-30t10:00:00.500Z"])
+    expect((await get(`query?query=up&time=${time}`)).statusCode).toBe(200);
+  expect(asked.map((params) => Number(params.get("time")))).toEqual([0, 1, 2].map(() => Date.UTC(2026, 10, 30, 10, 0, 0, 500) / 1000));
+});

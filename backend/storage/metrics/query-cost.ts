@@ -4,6 +4,7 @@
 import { expressionDurationMs } from "../../../common/duration.ts";
 import { ApiError } from "../../errors.ts";
 import { MAX_EXPRESSION_BYTES } from "../../engines/engine-limits.ts";
+import { readTime } from "../page.ts";
 import { MAX_DOUBLING, MAX_METRIC_QUERY_DEPTH, MAX_SUBQUERY_VALUES } from "../storage-limits.ts";
 
 /** Templates that write an argument twice: each nested level doubles the expression (14 levels take minutes and gigabytes). */
@@ -147,8 +148,9 @@ export function evaluationOf(endpoint: "query" | "query_range", params: URLSearc
 export function timeOf(name: "start" | "end" | "time", params: URLSearchParams, otherwiseMs: number): number {
   const text = params.get(name);
   if (text === null || text === "") return otherwiseMs;
-  const ms = /^-?\d+(?:\.\d+)?(?:e\+?\d+)?$/i.test(text) ? Number(text) * 1000 : Date.parse(text);
-  if (!Number.isFinite(ms)) throw new ApiError("invalid_parameter", `${name}: must be seconds since 1970, or RFC 3339`);
+  const isNumber = /^-?\d+(?:\.\d+)?(?:e\+?\d+)?$/i.test(text);
+  const ms = isNumber ? Number(text) * 1000 : Number(readTime(name, text, "seconds since 1970, or ")) / 1e6;
+  if (!Number.isFinite(ms)) throw new ApiError("invalid_parameter", `${name}: must be a smaller number`);
   params.set(name, String(ms / 1000));
   return ms;
 }
