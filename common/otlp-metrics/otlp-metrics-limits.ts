@@ -30,7 +30,7 @@ export const MAX_REQUESTS_PER_BODY = 8;
 // prometheus-names.ts
 /** Length of a label name that is made from an OTLP attribute; longer ones are cut. */
 export const MAX_LABEL_NAME_LENGTH = 240;
-/** Size of such a label's value; longer ones are cut. */
+/** Size of such a label's value; longer ones are cut, and end with a hash of the whole value. */
 export const MAX_LABEL_VALUE_BYTES = 1024;
 
 // series-labels.ts

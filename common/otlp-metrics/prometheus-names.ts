@@ -2,6 +2,7 @@
 // result is a valid classic Prometheus name; the same input always gives the same result. Source: OpenTelemetry specification,
 // compatibility/prometheus_and_openmetrics.md; where it leaves a choice, the strategy UnderscoreEscapingWithSuffixes of
 // prometheus/otlptranslator, so that names equal those of Prometheus' own OTLP receiver.
+import { createHash } from "node:crypto";
 import { MAX_LABEL_NAME_LENGTH, MAX_LABEL_VALUE_BYTES } from "./otlp-metrics-limits.ts";
 
 export type NamedAs = "counter" | "gauge" | "other";
@@ -80,7 +81,7 @@ export function labelName(key: string): string {
   return /^\d/.test(clean) ? `key_${clean}` : clean;
 }
 
-/** Escaped for use within quotes, and cut to the length that the store accepts. */
+/** Escaped for use within quotes, and cut to MAX_LABEL_VALUE_BYTES. */
 export function labelValue(value: string): string {
   const fitting = value.length * 3 <= MAX_LABEL_VALUE_BYTES ? value : cutToBytes(value, MAX_LABEL_VALUE_BYTES);
   return NEEDS_ESCAPE.test(fitting) ? fitting.replace(/[\\"\n]/g, (character) => (character === "\n" ? "\\n" : `\\${character}`)) : fitting;
@@ -88,12 +89,14 @@ export function labelValue(value: string): string {
 
 const NEEDS_ESCAPE = /[\\"\n]/;
 
+/** Ends with a hash if it is cut: series whose values differ only behind the cut must not become one. */
 function cutToBytes(value: string, maxBytes: number): string {
   const bytes = Buffer.from(value, "utf8");
   if (bytes.length <= maxBytes) return value;
-  let end = maxBytes;
+  const hash = `…${createHash("sha256").update(bytes).digest("hex").slice(0, 16)}`;
+  let end = maxBytes - Buffer.byteLength(hash);
   while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
-  return bytes.toString("utf8", 0, end);
+  return bytes.toString("utf8", 0, end) + hash;
 }
 
 /** Formats like Go's `strconv.FormatFloat(x, 'f', -1, 64)`, which writes `le` and `quantile`: shortest digits, no exponent, `+Inf`. */

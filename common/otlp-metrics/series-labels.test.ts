@@ -116,7 +116,13 @@ describe("labels", () => {
 
   it("are truncated to the store's limit, between two characters", () => {
     const [line = ""] = series([gauge("m", { a: "ü".repeat(3000) })]);
-    expect(line).toBe(`m{a="${"ü".repeat(512)}"}`);
+    expect(line).toMatch(/^m\{a="ü{502}…[0-9a-f]{16}"\}$/);
+  });
+
+  it("that are truncated stay different, so that two series do not become one", () => {
+    const statements = ["a", "b"].map((last) => gauge("m", { statement: `SELECT ${"x,".repeat(2000)}${last}` }));
+    expect(new Set(series(statements)).size).toBe(2);
+    expect(series(statements)).toEqual(series(statements));
   });
 
   it("omit the scope", () => {
