@@ -7,6 +7,7 @@ import {
   BodyError,
   countPoints,
   listOf,
+  type Metric,
   type MetricsDocument,
   parseDocument,
   requireMessage,
@@ -95,12 +96,14 @@ export class MetricsConverter {
     const { scopes, labels } = read;
     const onBadPoint = this.#onFault && ((error: unknown): void => this.#fault(error, 1));
     const writer = new SeriesWriter(labels, posts, this.#drop, this.#onExemplars, onBadPoint);
+    const repeated = repeatedNames(scopes);
     for (const [scope, item] of scopes.entries()) {
       this.#place = [resource, scope];
       const metrics = this.#read(item, countOfScope, (whole) => listOf(whole.metrics, "metrics")) ?? [];
       for (const [index, metric] of metrics.entries()) {
         this.#place = [resource, scope, index];
         writer.point = 0;
+        writer.written = repeated.get(nameOf(metric));
         const { points, write } = this.#read(metric, countPoints, (whole) => this.#lines.writing(whole, writer)) ?? NOTHING;
         this.#writer = writer;
         for (let from = 0; from < points.length; from += SLICE_POINTS) {
@@ -133,6 +136,24 @@ export class MetricsConverter {
     const problem = error instanceof RangeError ? "is nested too deeply" : "has an attribute or another field of a wrong type";
     this.#onFault(error instanceof ShapeError ? error.message : problem, points);
   }
+}
+
+/** Metrics with equal ones have the same series. */
+function nameOf(metric: Metric | null): string {
+  const { name, unit, gauge, sum, summary } = metric ?? {};
+  return `${unit} ${gauge ? "gauge" : summary ? "summary" : sum ? sum.isMonotonic === true : "histogram"} ${name}`;
+}
+
+/** The names that several metrics have, mostly of different scopes. */
+function repeatedNames(scopes: readonly { readonly metrics?: Metric[] }[]): Map<string, Set<string>> {
+  const names = new Set<string>();
+  const repeated = new Map<string, Set<string>>();
+  for (const metric of scopes.flatMap((scope) => (Array.isArray(scope?.metrics) ? scope.metrics : []))) {
+    const name = nameOf(metric);
+    if (names.has(name)) repeated.set(name, new Set());
+    names.add(name);
+  }
+  return repeated;
 }
 
 function countOfScope(scope: unknown): number {

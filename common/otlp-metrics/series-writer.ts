@@ -20,7 +20,14 @@ import { plainDecimal, sampleValue } from "./prometheus-names.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 
 /** Why a point was omitted. `delta`: the collector normally converts delta to cumulative, and could not convert this point. */
-export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | "malformed_point" | "bad_time" | "too_many_labels";
+export type DropReason =
+  | "delta"
+  | "unspecified_temporality"
+  | "unusable_name"
+  | "malformed_point"
+  | "bad_time"
+  | "too_many_labels"
+  | "duplicate_series";
 
 export type OnDrop = (reason: DropReason, points: number) => void;
 
@@ -51,6 +58,8 @@ export class SeriesWriter {
   readonly #plain: PointLabels;
   /** Index of the current point of the metric; set it to 0 before each metric. */
   point = 0;
+  /** Labels and times of the points so far of metrics with the name of this one; unset if the resource has only one such metric. */
+  written: Set<string> | undefined;
   #timeNano: Int64 | undefined;
   #time: string | undefined = "";
   /** Time of the last written point: ` <ms>`, or "" for a point without time; undefined before the first. */
@@ -139,6 +148,8 @@ export class SeriesWriter {
       }
       const open = `${name}{${labelText}${labelText === "" ? "" : ","}quantile="`;
       for (const [quantile = 0, value = Number.NaN] of quantiles) {
+        // As clients of Prometheus have it while nothing is observed.
+        if (Number.isNaN(value)) continue;
         this.#lines.text += `${open}${plainDecimal(quantile)}"} ${sampleValue(value)}${this.#time}\n`;
         this.#lines.writeIfLarge();
       }
@@ -166,6 +177,8 @@ export class SeriesWriter {
       return undefined;
     }
     this.lastTime = this.#time;
+    // Scopes are not stored. The store keeps the larger of the two values, which is the steadier one of two counters.
+    if (this.written && this.written.size === this.written.add(`${labelText}${this.#time}`).size) this.#drop("duplicate_series", 1);
     this.#lines.writeIfLarge();
     return labelText;
   }

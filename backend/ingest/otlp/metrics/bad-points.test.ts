@@ -103,7 +103,7 @@ test("the response names the first point of each reason", () => {
   expect(JSON.parse(successBody("metrics", { accepted: 1, dropped, ...(faults && { faults }) }, "json") as string)).toEqual({
     partialSuccess: {
       rejectedDataPoints: "2",
-      errorMessage: `not stored: 1 malformed_point (${AT}.dataPoints[1]); 1 bad_time (${AT}.dataPoints[2])`,
+      errorMessage: `not stored: 1 malformed_point (${AT}.dataPoints[1]); 1 bad_time: must be nanoseconds since 1970 (${AT}.dataPoints[2])`,
     },
   });
 });
@@ -113,4 +113,47 @@ test.each([
   ['{"resourceSpans":[{}]}', "resourceSpans: is not a field"],
 ])("rejects a body with the fields of another message: %s", (body, named) => {
   expect(() => convertMetrics({ body: Buffer.from(body) })).toThrow(named);
+});
+
+const scoped = (...scopes: unknown[][]) => ({ resourceMetrics: [{ scopeMetrics: scopes.map((metrics) => ({ metrics })) }] });
+const counter = (dataPoints: unknown, name: string, isMonotonic = true) => ({
+  name,
+  sum: { aggregationTemporality: 2, isMonotonic, dataPoints },
+});
+
+test("points of two scopes that become one series are reported, because the store keeps only one of the two", () => {
+  const converted = convert(
+    scoped([gauge([point(1)], "other"), counter([point(1), point(2)], "calls")], [counter([point(2), point(3)], "calls")]),
+  );
+  expect(converted.dropped).toEqual({ duplicate_series: 1 });
+  const { dropped, faults } = converted;
+  const result = { accepted: 4, dropped, ...(faults && { faults }) };
+  const answer = JSON.parse(successBody("metrics", result, "json") as string) as { partialSuccess: object };
+  expect(answer.partialSuccess).toEqual({
+    rejectedDataPoints: "1",
+    errorMessage:
+      "not stored: 1 duplicate_series: another metric of the resource has this name and these attributes; rename one of them with a view " +
+      "(resourceMetrics[0].scopeMetrics[1].metrics[0].dataPoints[0])",
+  });
+});
+
+test("metrics of one name that stay different series are not reported", () => {
+  const later = { ...point(1), timeUnixNano: String(BigInt(T) + 10_000_000_000n) };
+  for (const document of [
+    // Merged by a collector from two exports.
+    scoped([counter([point(1)], "calls"), counter([later], "calls")]),
+    scoped([counter([point(1)], "calls")], [counter([point(2)], "calls")]),
+    scoped([counter([point(1)], "calls")], [gauge([point(1)], "calls")]),
+    scoped([{ ...gauge([point(1)]), unit: "s" }], [{ ...gauge([point(1)]), unit: "By" }]),
+  ])
+    expect(convert(document).dropped).toEqual({});
+});
+
+test("a quantile without observations, NaN, is no lost point", () => {
+  const summary = {
+    name: "t",
+    summary: { dataPoints: [{ timeUnixNano: T, count: "0", sum: 0, quantileValues: [{ quantile: 0.5, value: "NaN" }] }] },
+  };
+  const converted = convert(documentOf(summary));
+  expect([text(converted), converted.dropped]).toEqual(["t_sum 0 1795262400123\nt_count 0 1795262400123\n", {}]);
 });
