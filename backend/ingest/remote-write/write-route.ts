@@ -22,8 +22,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   float_histogram: "float_histogram: native histograms with fractions cannot be stored; send the histogram that they were computed from",
   malformed_histogram: "malformed_histogram: its spans and buckets do not match, or its schema is not one of -53 and -4 to 8",
   native_histogram_limit: "native_histogram_limit: send fewer native histograms in a request",
-  before_retention: "before_retention: older than the retention",
-  too_far_ahead: "too_far_ahead: set the sender's clock",
+  before_retention: "before_retention: older than the retention; a time in seconds instead of milliseconds is one of 1970",
+  too_far_ahead: "too_far_ahead: set the sender's clock, and send times in milliseconds",
   too_many_labels: "too_many_labels: at most 37 with the name",
   too_long_labels: `too_long_labels: at most ${MAX_SERIES_LABEL_BYTES} bytes in all names and values of a series`,
 };

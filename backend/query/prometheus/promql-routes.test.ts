@@ -20,12 +20,13 @@ beforeEach(async () => {
       return { status: 200, pieces: [Buffer.from('{"status":"success","data":{"resultType":"vector","result":[]}}')] };
     },
   } as unknown as MetricsStore;
-  const guards = {
+  const guards: Pick<Guards, "reader"> = {
     reader: () => async (request) => {
       request.user = { userId: "u", orgId: "o", email: "e", role: "viewer", labelLimits: undefined };
     },
-  } as unknown as Guards;
-  registerMetricsRoutes(app, { store, spans: { exemplars: async () => Buffer.from("[]") }, answers: new ResponseBudget(), guards });
+  };
+  const spans = { exemplars: async () => Buffer.from("[]") };
+  registerMetricsRoutes(app, { store, spans, answers: new ResponseBudget(), guards: guards as Guards });
   await closeRoutes(app);
 });
 
