@@ -20,6 +20,8 @@ export const MAX_CHANGED_SERIES = 20;
 export const MAX_VERSION_SPANS = 100_000;
 
 // jaeger/jaeger-parameters.ts
+/** Whole traces in one response of the Jaeger API, for a comparison of traces. */
+export const MAX_COMPARED_TRACES = 4;
 /** Traces of one search over the Jaeger API. */
 export const MAX_TRACES = 500;
 

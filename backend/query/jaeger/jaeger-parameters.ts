@@ -2,9 +2,10 @@
 // parsed is rejected by name, because without it the search would find too much.
 import { createParameterError } from "../../errors.ts";
 import type { SpanColumn, SpanConditions, TraceFilter } from "../../storage/traces/search.ts";
-import { MAX_TRACES } from "../query-limits.ts";
+import { MAX_COMPARED_TRACES, MAX_TRACES } from "../query-limits.ts";
 
 export interface JaegerParameters {
+  traceID?: string | string[];
   service?: string;
   operation?: string;
   tags?: string;
@@ -28,6 +29,11 @@ export const ONE_TRACE = "one trace; beyond 10,000 spans or 8 MiB it is cut, wit
 
 /** Each parameter is validated below, because some have several forms. */
 export const JAEGER_PARAMETERS = {
+  traceID: {
+    type: "array",
+    items: { type: "string" },
+    description: `the id of a trace, at most ${MAX_COMPARED_TRACES} times: these whole traces, whatever the other parameters say`,
+  },
   service: text("service.name of the sender"),
   operation: text("name of the span"),
   tags: text('a JSON object with string values; attributes, and error, span.kind, otel.status_code, …: {"error":"true"}'),
@@ -42,7 +48,7 @@ export const JAEGER_PARAMETERS = {
 
 /** Throws ApiError invalid_parameter that names the parameter. */
 export function readJaegerSearch(parameters: JaegerParameters, now: Date): TraceFilter {
-  const single = Object.keys(JAEGER_PARAMETERS).filter((name) => name !== "tag");
+  const single = Object.keys(JAEGER_PARAMETERS).filter((name) => name !== "tag" && name !== "traceID");
   const repeated = single.find((name) => Array.isArray((parameters as Record<string, unknown>)[name]));
   if (repeated !== undefined) throw createParameterError(repeated, "is given more than once");
   const end = nanoseconds("end", parameters.end) ?? BigInt(now.getTime()) * 1_000_000n + 999_999n;
@@ -79,6 +85,14 @@ export const TRACE_ID_PARAMETER = {
   pattern: "^[0-9a-fA-F]{1,32}$",
   description: "up to 32 hex digits, in upper or lower case",
 };
+
+/** The ids in their stored form; none if there is none. Throws ApiError invalid_parameter. */
+export function readTraceIds({ traceID = [] }: JaegerParameters): string[] {
+  const ids = [traceID].flat();
+  if (ids.length > MAX_COMPARED_TRACES || !ids.every((id) => new RegExp(TRACE_ID_PARAMETER.pattern).test(id)))
+    throw createParameterError("traceID", `must be up to 32 hex digits, and at most ${MAX_COMPARED_TRACES} ids`);
+  return ids.map(readTraceId);
+}
 
 /** The id in its stored form. */
 export function readTraceId(value: string): string {
