@@ -45,6 +45,15 @@ test("stores samples with the key's org, host and node", async () => {
   expect(await series("plain")).toEqual([{ __name__: "up", job: "x", org_id: "plain", host_id: "host-of-plain", node: "node-of-plain" }]);
 });
 
+test("series that differ only in a label that the server sets stay different, as in remote write and OTLP", async () => {
+  const now = Date.now();
+  await ingest("ksm", `kube_node_info{node="a"} 1 ${now}\nkube_node_info{node="b"} 1 ${now}\n`);
+  expect((await series("ksm")).map((labels) => `${labels["exported_node"]} ${labels["node"]}`).sort()).toEqual([
+    "a node-of-ksm",
+    "b node-of-ksm",
+  ]);
+});
+
 test("no spelling of another tenant's labels stores a sample outside the key's tenant", async () => {
   const spoofs = [
     'spoof{org_id="victim",host_id="h",node="n"} 1',

@@ -5,7 +5,7 @@
 import { ApiError } from "../../errors.ts";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import type { IngestSignal } from "../ingest-handler.ts";
-import { type ExpositionCounts, ExpositionError, validateExposition } from "./exposition.ts";
+import { type ExpositionCounts, ExpositionError, validateExposition, withPrefixes } from "./exposition.ts";
 import type { SeriesLimits } from "./plain-lines.ts";
 import type { ActiveSeries } from "../../storage/metrics/active-series.ts";
 import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
@@ -42,10 +42,11 @@ export function createExpositionIngest(store: MetricsStore, { retentionMs, activ
   const hugeQueue = new FairQueue(HUGE_QUEUE);
   const ingest: IngestSignal = async (key, body, { receivedAt }) => {
     const now = receivedAt.getTime();
-    const counts = await validate(body, storeLimits(now, retentionMs(key.orgId)));
+    const { renames, ...counts } = await validate(body, storeLimits(now, retentionMs(key.orgId)));
     if (counts.accepted === 0) return counts;
-    const active = await activeSeries?.admit(key, body);
-    await store.write(key, body, now);
+    const text = renames ? withPrefixes(body, renames) : body;
+    const active = await activeSeries?.admit(key, text);
+    await store.write(key, text, now);
     return active === undefined ? counts : { ...counts, activeSeries: active };
   };
   return async function ingestMetrics(key, body, context) {

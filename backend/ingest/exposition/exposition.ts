@@ -3,7 +3,8 @@
 // of a valid body, except the samples counted in `dropped`, which the engine would drop silently or which this file turns into comments.
 //
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and times in
-// seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
+// seconds. Labels that identify the sender get a prefix, as in the other formats: the engine would replace their values by those of the key,
+// so that series that differ only in them would become one. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
 // number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0. Series with too long labels
 // become comments, too.
 //
@@ -28,6 +29,8 @@ export interface ExpositionCounts {
   /** Samples that will be stored. */
   readonly accepted: number;
   readonly dropped: Readonly<Partial<Record<DropReason, number>>>;
+  /** Where a label name needs a prefix, and how often; in pairs, ascending. Unset: nowhere. */
+  readonly renames?: readonly number[];
 }
 
 /** The first line that is not exposition text. */
@@ -53,6 +56,9 @@ const END_OF_TEXT = Buffer.from("# EOF");
 const ESCAPES: Readonly<Record<number, number>> = { 92: 92, 34: 34, 110: 10 };
 /** Names of a line that are compared; lines with more are dropped. */
 const MAX_NAMES = 64;
+/** Names of labels that the server sets. */
+const RESERVED: ReadonlySet<string> = new Set(["org_id", "host_id", "node"]);
+const PREFIX = "exported_";
 const HASH_OF_NAME = Buffer.from("__name__").reduce((hash, byte) => (Math.imul(hash, 31) + byte) | 0, 0);
 
 /** 1 for bytes that an unquoted name may start with, 2 for those it may continue with. */
@@ -75,6 +81,21 @@ export async function validateExposition(
   return validation.counts();
 }
 
+/** The text with the prefixes that `renames` names. */
+export function withPrefixes(text: Buffer, renames: readonly number[]): Buffer {
+  const total = renames.reduce((sum, times, at) => sum + (at % 2 === 1 ? times * PREFIX.length : 0), 0);
+  const result = Buffer.allocUnsafeSlow(text.length + total);
+  let [from, to] = [0, 0];
+  for (let index = 0; index < renames.length; index += 2) {
+    const at = renames[index] as number;
+    to += text.copy(result, to, from, at);
+    to += result.write(PREFIX.repeat(renames[index + 1] as number), to, "latin1");
+    from = at;
+  }
+  text.copy(result, to, from);
+  return result;
+}
+
 class Validation {
   readonly #bytes: Buffer;
   readonly #limits: SeriesLimits;
@@ -89,6 +110,7 @@ class Validation {
   #labelBytes = 0;
   /** Hash and position of each name of the line that is read so far. */
   readonly #names = new Int32Array(3 * MAX_NAMES);
+  readonly #renames: number[] = [];
   #nameCount = 0;
   #hasName = false;
   #tooLong: DropReason | undefined;
@@ -105,7 +127,8 @@ class Validation {
   }
 
   counts(): ExpositionCounts {
-    return { accepted: this.#samples - this.#droppedSamples, dropped: this.#dropped };
+    const renames = this.#renames;
+    return { accepted: this.#samples - this.#droppedSamples, dropped: this.#dropped, ...(renames.length > 0 && { renames }) };
   }
 
   /** Validates lines until `budget` bytes are used. True at the end of the body. */
@@ -175,6 +198,24 @@ class Validation {
     if (at < end && bytes[at] === OPEN) at = this.#skipLabels(at + 1);
     if (!this.#hasName) this.#fail("the metric name is missing");
     this.#validateSample(at);
+    this.#rename();
+  }
+
+  /** Notes the reserved names of the line. The prefix is repeated while another label has that name, as in Prometheus. */
+  #rename(): void {
+    const slots = Array.from({ length: this.#nameCount }, (_, slot) => 3 * slot);
+    const namesAt = (slot: number): string => this.#nameOf(this.#names[slot + 1] as number, this.#names[slot + 2] as number);
+    for (const slot of slots.filter((each) => this.#isReserved(each))) {
+      const names = new Set(slots.map(namesAt));
+      let times = 1;
+      while (names.has(PREFIX.repeat(times) + namesAt(slot))) times += 1;
+      this.#renames.push(this.#names[slot + 1] as number, times);
+    }
+  }
+
+  #isReserved(slot: number): boolean {
+    const [from, to] = [this.#names[slot + 1] as number, this.#names[slot + 2] as number];
+    return to - from <= 7 && RESERVED.has(this.#bytes.toString("latin1", from, to));
   }
 
   #isEndOfText(start: number): boolean {

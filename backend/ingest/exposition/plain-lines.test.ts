@@ -5,7 +5,7 @@
 import { readFileSync } from "node:fs";
 import { beforeAll, expect, it } from "vitest";
 import { damaged, Random } from "../otlp/random-documents.fixture.ts";
-import { validateExposition, ExpositionError } from "./exposition.ts";
+import { validateExposition, ExpositionError, withPrefixes } from "./exposition.ts";
 import { PlainLines, PLAIN_LINES_FILE, type SeriesLimits } from "./plain-lines.ts";
 import { NOW, text } from "./random-lines.fixture.ts";
 
@@ -70,6 +70,27 @@ it("the kernel accepts lines as programs write them: samples, comments and empty
   expect(leftOf(WHOLE)).toBe(0);
   kernel.skip(0);
   expect([kernel.lines, kernel.samples]).toEqual([5, 3]);
+});
+
+it.each(["kernel", "none"] as const)("labels that the server sets keep their values under another name (%s)", async (by) => {
+  const sent = `# node="x"
+kube_pod_info{node="a",pod="p"} 1 ${NOW}
+kube_pod_info{pod="p",node="b"} 1 ${NOW}
+x{ "host_id" = "h" , org_id="o, node=\\"y\\"" } 2
+x{node="n",exported_node="e",exported_exported_node="f"} 3
+up{nodes="1",anode="2",node_="3",host_ip="4"} 4
+`;
+  const body = Buffer.from(sent);
+  const { renames = [], ...counts } = await validateExposition(body, LIMITS, by === "kernel" ? kernel : by);
+  expect(counts).toEqual({ accepted: 5, dropped: {} });
+  expect(withPrefixes(body, renames).toString()).toBe(
+    sent
+      .replace('{node="a"', '{exported_node="a"')
+      .replace(',node="b"', ',exported_node="b"')
+      .replace('"host_id"', '"exported_host_id"')
+      .replace("org_id=", "exported_org_id=")
+      .replace('{node="n"', `{${"exported_".repeat(3)}node="n"`),
+  );
 });
 
 it("counts the labels of a long line as the other reading does", async () => {

@@ -88,7 +88,7 @@ function sample(random: Random): string {
 
 function label(random: Random, index: number, blank: (usual: string) => string): string {
   const name = random.isOdd()
-    ? random.pick([...ODD_NAMES, "__name__", "method0", '"method0"', '"a\\\\b"'])
+    ? random.pick([...ODD_NAMES, "__name__", "node", "host_id", "org_id", "exported_node", '"node"', "method0", '"method0"', '"a\\\\b"'])
     : `${random.pick(["method", "le", "k8s_pod_name", "a:b"])}${index}`;
   const value = random.isOdd() ? random.pick(ODD_VALUES) : random.pick(VALUES);
   return `${name}${blank("")}=${blank("")}${random.isOdd() ? value : `"${value}"`}`;

@@ -10,6 +10,12 @@ const MAX_NAMES: u32 = 64;
 const TEXT: usize = NAMES + 8 * MAX_NAMES;
 /** `__name__` */
 const METRIC_NAME: u64 = 0x5f5f656d616e5f5f;
+/** Parts of `node`, `org_id` and `host_id`. */
+const NODE: u32 = 0x65646f6e;
+const ORG: u32 = 0x5f67726f;
+const HOST: u32 = 0x74736f68;
+const ID: u16 = 0x6469;
+const UNDERSCORE: u8 = 95;
 /** Longer lines are left to the full parser, which rejects them with a message. */
 const MAX_LINE_BYTES: usize = 256 * 1024;
 /** Smaller times are seconds. */
@@ -138,7 +144,7 @@ function labels(at: usize): usize {
     if (count > MAX_NAMES) return NOT_TAKEN;
     const bit: u64 = (<u64>1) << (<u64>((at - name + load<u8>(name) * 5 + load<u8>(at - 1)) & 63));
     if ((seen & bit) != 0 && isRepeated(name, at, count - 1)) return NOT_TAKEN;
-    if (at - name == 8 && load<u64>(name) == METRIC_NAME) return NOT_TAKEN;
+    if (at - name <= 8 && isOwn(name, at - name)) return NOT_TAKEN;
     seen |= bit;
     store<u32>(NAMES + 8 * (count - 1), <u32>name);
     store<u32>(NAMES + 8 * (count - 1) + 4, <u32>at);
@@ -150,6 +156,15 @@ function labels(at: usize): usize {
     count++;
   } while (load<u8>(at) == COMMA);
   return load<u8>(at) == CLOSE && count <= maxLabels ? at + 1 : NOT_TAKEN;
+}
+
+/** Names that identify the sender, which the full parser renames, and `__name__`. */
+function isOwn(name: usize, length: usize): bool {
+  const first = load<u32>(name);
+  if (length == 4) return first == NODE;
+  if (length == 6) return first == ORG && load<u16>(name + 4) == ID;
+  if (length == 7) return first == HOST && load<u8>(name + 4) == UNDERSCORE && load<u16>(name + 5) == ID;
+  return length == 8 && load<u64>(name) == METRIC_NAME;
 }
 
 /** Whether one of the first `count` names of the line is the same. */
