@@ -157,3 +157,11 @@ test("a quantile without observations, NaN, is no lost point", () => {
   const converted = convert(documentOf(summary));
   expect([text(converted), converted.dropped]).toEqual(["t_sum 0 1795262400123\nt_count 0 1795262400123\n", {}]);
 });
+
+test.each([
+  ['{"resourceMetrics":[],}', "the body is not JSON: unexpected character at byte 22"],
+  ['{"resourceMetrics":[', "the body is not JSON: unexpected end of input at byte 20"],
+  ['{"resourceMetrics":[]}\n{"resourceMetrics":[]}', "the body is not JSON: something follows the document at byte 23"],
+])("%j is refused with the place of the error", (body, message) => {
+  expect(() => convertMetrics({ body: Buffer.from(body) })).toThrow(message);
+});

@@ -79,6 +79,8 @@ export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: n
   } catch (error) {
     if (!(error instanceof BodyError)) throw error;
     if (error.cause instanceof ApiError) throw error.cause;
+    // It names the place, as for logs and spans.
+    if (error.cause instanceof SyntaxError) planBatch(bytes, SHAPE, true);
     const code = isProtobuf && error.kind === "malformed" ? "malformed_body" : CODES[error.kind];
     throw new ApiError(code, error.message, { cause: error });
   }
