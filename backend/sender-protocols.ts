@@ -49,10 +49,11 @@ export function openMetricsIngest(
   { stack, metrics: store, retention }: Pick<Wiring, "stack" | "metrics" | "retention">,
   { activeSeries, spanStore }: { readonly activeSeries: ActiveSeries; readonly spanStore: SpanStore },
 ): MetricsIngest {
-  const exposition = createExpositionIngest(store, { retentionMs: retentionMsOf(retention), activeSeries });
+  const retentionMs = retentionMsOf(retention);
+  const exposition = createExpositionIngest(store, { retentionMs, activeSeries });
   const threads = stack.use(new MetricsThreads());
   const storeExemplars = createExemplarIngest({ store: spanStore, retentionDays: (orgId) => retention.admitted(orgId).traces });
-  const otlp = createOtlpMetricsIngest(threads, exposition, storeExemplars);
+  const otlp = createOtlpMetricsIngest(threads, { exposition, storeExemplars, retentionMs });
   const signed: IngestSignal = (...request) => (request[2].encoding === "protobuf" ? otlp : exposition)(...request);
   return { signed, otlp, threads, storeExemplars };
 }

@@ -17,7 +17,7 @@ import {
 import { MAX_REQUESTS_PER_BODY } from "./otlp-metrics-limits.ts";
 import { MetricLines, type Writing } from "./metric-lines.ts";
 import { ResourceLabels } from "./series-labels.ts";
-import { type OnDrop, type OnExemplars, SeriesWriter } from "./series-writer.ts";
+import { type KeptTimes, type OnDrop, type OnExemplars, SeriesWriter } from "./series-writer.ts";
 
 /** After this many points of a metric, complete request bodies are passed to the caller, so that they need not all be in memory at once. */
 const SLICE_POINTS = 500;
@@ -29,6 +29,8 @@ export class MetricsConverter {
   readonly #onFault: OnFault | undefined;
   #place: readonly [resource: number, scope?: number, metric?: number] = [0];
   #writer: SeriesWriter | undefined;
+  /** See SeriesWriter. */
+  keptTimes: KeptTimes | undefined;
   readonly #lines: MetricLines;
   readonly #drop: OnDrop;
   readonly #onExemplars: OnExemplars | undefined;
@@ -96,6 +98,7 @@ export class MetricsConverter {
     const { scopes, labels } = read;
     const onBadPoint = this.#onFault && ((error: unknown): void => this.#fault(error, 1));
     const writer = new SeriesWriter(labels, posts, this.#drop, this.#onExemplars, onBadPoint);
+    writer.keptTimes = this.keptTimes;
     const repeated = repeatedNames(scopes);
     for (const [scope, item] of scopes.entries()) {
       this.#place = [resource, scope];

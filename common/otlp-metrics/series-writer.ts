@@ -26,8 +26,16 @@ export type DropReason =
   | "unusable_name"
   | "malformed_point"
   | "bad_time"
+  | "before_retention"
+  | "too_far_ahead"
   | "too_many_labels"
   | "duplicate_series";
+
+/** The times that the store keeps, in milliseconds since 1970. */
+export interface KeptTimes {
+  readonly oldestMs: number;
+  readonly newestMs: number;
+}
 
 export type OnDrop = (reason: DropReason, points: number) => void;
 
@@ -60,8 +68,11 @@ export class SeriesWriter {
   point = 0;
   /** Labels and times of the points so far of metrics with the name of this one; unset if the resource has only one such metric. */
   written: Set<string> | undefined;
+  /** Points of other times are dropped. Unset: whoever stores the lines knows which. */
+  keptTimes: KeptTimes | undefined;
   #timeNano: Int64 | undefined;
   #time: string | undefined = "";
+  #timeProblem: DropReason | undefined;
   /** Time of the last written point: ` <ms>`, or "" for a point without time; undefined before the first. */
   lastTime: string | undefined;
 
@@ -170,10 +181,12 @@ export class SeriesWriter {
     if (point.timeUnixNano !== this.#timeNano) {
       this.#timeNano = point.timeUnixNano;
       this.#time = timeText(point.timeUnixNano);
+      this.#timeProblem = problemOf(this.#time, this.keptTimes);
     }
     const labelText = labels.text(listOf(point.attributes, "attributes"));
-    if (this.#time === undefined || labelText === undefined) {
-      this.#drop(labelText === undefined ? "too_many_labels" : "bad_time", 1);
+    const problem = labelText === undefined ? "too_many_labels" : this.#timeProblem;
+    if (problem !== undefined) {
+      this.#drop(problem, 1);
       return undefined;
     }
     this.lastTime = this.#time;
@@ -196,6 +209,12 @@ function timeText(nano: Int64 | undefined): string | undefined {
   if (Number(digits) === 0) return "";
   const milliseconds = digits.slice(0, -6);
   return Number(milliseconds) < FIRST_MILLISECOND ? undefined : ` ${milliseconds}`;
+}
+
+function problemOf(time: string | undefined, kept: KeptTimes | undefined): DropReason | undefined {
+  if (time === undefined) return "bad_time";
+  if (time === "" || !kept) return undefined;
+  return Number(time) < kept.oldestMs ? "before_retention" : Number(time) > kept.newestMs ? "too_far_ahead" : undefined;
 }
 
 /** Makes V8 flatten a concatenated string, which it would otherwise traverse for each line. Reading a character triggers that. */

@@ -18,6 +18,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   delta: "delta: set the sender's temporality to cumulative, or add the processor deltatocumulative to its collector",
   duplicate_series: "duplicate_series: another metric of the resource has this name and these attributes; rename one of them with a view",
   bad_time: "bad_time: must be nanoseconds since 1970",
+  before_retention: "before_retention: older than the retention",
   ...TIME_ADVICE,
 };
 

@@ -165,3 +165,21 @@ test.each([
 ])("%j is refused with the place of the error", (body, message) => {
   expect(() => convertMetrics({ body: Buffer.from(body) })).toThrow(message);
 });
+
+test("a histogram whose time is not kept counts as one point, and is named", () => {
+  const histogram = (ageMs: number) => ({
+    timeUnixNano: String(BigInt(T) - BigInt(ageMs) * 1_000_000n),
+    count: "3",
+    sum: 3,
+    bucketCounts: ["1", "1", "1"],
+    explicitBounds: [1, 2],
+  });
+  const points = [histogram(0), histogram(86_400_000), histogram(-86_400_000)];
+  const document = documentOf({ name: "h", histogram: { aggregationTemporality: 2, dataPoints: points } });
+  const nowMs = Number(T.slice(0, -6));
+  const keptTimes = { oldestMs: nowMs - 3_600_000, newestMs: nowMs + 3_600_000 };
+  const converted = convertMetrics({ body: Buffer.from(JSON.stringify(document)), keptTimes });
+  expect(text(converted).split("\n")).toHaveLength(6);
+  expect(converted.dropped).toEqual({ before_retention: 1, too_far_ahead: 1 });
+  expect(converted.faults?.others).toEqual({ before_retention: `${AT}.dataPoints[1]`, too_far_ahead: `${AT}.dataPoints[2]` });
+});

@@ -3,6 +3,7 @@
 import { BodyError, type MetricsDocument, parseDocument } from "../../../../common/otlp-metrics/document.ts";
 import { decodeRequest } from "../../../../common/protobuf/decode-request.ts";
 import { MetricsConverter } from "../../../../common/otlp-metrics/converter.ts";
+import type { KeptTimes } from "../../../../common/otlp-metrics/series-writer.ts";
 import { ApiError, type ErrorCode } from "../../../errors.ts";
 import { type Exemplar, ExemplarList } from "../../remote-write/exemplar-list.ts";
 import { leaveOut, noFaults, type RecordFaults, withFaults } from "../../record-faults.ts";
@@ -14,6 +15,8 @@ export interface MetricsTask {
   readonly body: Uint8Array;
   /** Default: JSON. */
   readonly encoding?: "protobuf";
+  /** Here a point of another time is one lost point; in the text, each of its lines would be one. */
+  readonly keptTimes?: KeptTimes;
 }
 
 export interface ConvertedMetrics {
@@ -62,12 +65,13 @@ function parseNamed(json: Buffer): unknown {
  * Leaves out points that cannot be read. Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds
  * `maxTextBytes`.
  */
-export function convertMetrics({ body, encoding }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
+export function convertMetrics({ body, encoding, keptTimes }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const isProtobuf = encoding === "protobuf";
   dropped = {};
   faults = noFaults();
   exemplarList = new ExemplarList();
+  converter.keptTimes = keptTimes;
   try {
     const read = () => (isProtobuf ? decodeRequest("metrics", bytes) : parseNamed(bytes)) as MetricsDocument;
     const converted = converter.convertDocument(read, bytes.length, MAX_TEXT_BYTES, maxTextBytes);

@@ -10,6 +10,7 @@ import type { IngestSignal } from "../../ingest-handler.ts";
 import { type JobError, ThreadPool, toApiError } from "../thread-pool.ts";
 import { addExemplars, type ExemplarIngest, addCounts } from "../../remote-write/exemplar-ingest.ts";
 import { checkFast, type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
+import { storeLimits } from "../../exposition/exposition-ingest.ts";
 import { requireNoFaults, requireUsable } from "../../record-faults.ts";
 import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
@@ -42,16 +43,22 @@ const QUEUE = {
  */
 const HEAP_MIB = 384;
 
-/** `exposition`: stores one body of text. */
+interface OtlpMetricsOptions {
+  /** Stores one body of text. */
+  readonly exposition: IngestSignal;
+  readonly storeExemplars: ExemplarIngest;
+  readonly retentionMs: (orgId: string) => number;
+}
+
 export function createOtlpMetricsIngest(
   threads: Pick<MetricsThreads, "convert">,
-  exposition: IngestSignal,
-  storeExemplars: ExemplarIngest,
+  { exposition, storeExemplars, retentionMs }: OtlpMetricsOptions,
 ): IngestSignal {
-  return async (sender, body, { encoding, receivedAt, isTolerant, reservation }) =>
-    await threads.convert(
+  return async (sender, body, { encoding, receivedAt, isTolerant, reservation }) => {
+    const { oldestMs, newestMs } = storeLimits(receivedAt.getTime(), retentionMs(sender.orgId));
+    return await threads.convert(
       sender.orgId,
-      { body, ...(encoding === "protobuf" && { encoding }) },
+      { body, keptTimes: { oldestMs, newestMs }, ...(encoding === "protobuf" && { encoding }) },
       async ({ texts, dropped, faults, exemplars }) => {
         if (!isTolerant) requireNoFaults(faults);
         reservation?.add(texts.reduce((sum, { byteLength }) => sum + byteLength, 0));
@@ -69,6 +76,7 @@ export function createOtlpMetricsIngest(
         return await addExemplars(storeExemplars, exemplars, result, { sender, receivedAt, reservation });
       },
     );
+  };
 }
 
 export class MetricsThreads implements AsyncDisposable {
