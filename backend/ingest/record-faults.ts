@@ -72,12 +72,6 @@ export function requireNoFaults(faults: RecordFaults | undefined): void {
   throw new ApiError("invalid_payload", faults.leftOut > 0 ? listed(faults) : faults.firstId);
 }
 
-/** What a sender can do about times. */
-export const TIME_ADVICE = {
-  too_old: "too_old: older than the retention; a time in seconds or milliseconds instead of nanoseconds is one of 1970",
-  too_far_ahead: "too_far_ahead: set the sender's clock",
-};
-
 /** `3 too_old; 1 invalid_record (timeseries[4].labels[0].name: must not be empty)`; `advice` explains reasons to the sender. */
 export function notStored({ dropped, faults }: NotStored, advice: Readonly<Record<string, string>>): string {
   const text = Object.entries(dropped).map(([reason, count]) => {

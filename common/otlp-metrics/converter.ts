@@ -106,7 +106,7 @@ export class MetricsConverter {
       for (const [index, metric] of metrics.entries()) {
         this.#place = [resource, scope, index];
         writer.point = 0;
-        writer.written = repeated.get(nameOf(metric));
+        writer.written = repeated.get(nameOf(metric ?? {}));
         const { points, write } = this.#read(metric, countPoints, (whole) => this.#lines.writing(whole, writer)) ?? NOTHING;
         this.#writer = writer;
         for (let from = 0; from < points.length; from += SLICE_POINTS) {
@@ -142,21 +142,15 @@ export class MetricsConverter {
 }
 
 /** Metrics with equal ones have the same series. */
-function nameOf(metric: Metric | null): string {
-  const { name, unit, gauge, sum, summary } = metric ?? {};
+function nameOf({ name, unit, gauge, sum, summary }: Metric): string {
   return `${unit} ${gauge ? "gauge" : summary ? "summary" : sum ? sum.isMonotonic === true : "histogram"} ${name}`;
 }
 
 /** The names that several metrics have, mostly of different scopes. */
-function repeatedNames(scopes: readonly { readonly metrics?: Metric[] }[]): Map<string, Set<string>> {
-  const names = new Set<string>();
-  const repeated = new Map<string, Set<string>>();
-  for (const metric of scopes.flatMap((scope) => (Array.isArray(scope?.metrics) ? scope.metrics : []))) {
-    const name = nameOf(metric);
-    if (names.has(name)) repeated.set(name, new Set());
-    names.add(name);
-  }
-  return repeated;
+function repeatedNames(scopes: readonly { readonly metrics?: (Metric | null)[] }[]): Map<string, Set<string>> {
+  const metrics = scopes.flatMap((scope) => (Array.isArray(scope?.metrics) ? scope.metrics : []));
+  const names = metrics.map((metric) => nameOf(metric ?? {})).sort();
+  return new Map(names.flatMap((name, at) => (name === names[at - 1] ? [[name, new Set()]] : [])));
 }
 
 function countOfScope(scope: unknown): number {

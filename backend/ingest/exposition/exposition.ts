@@ -57,9 +57,11 @@ const ESCAPES: Readonly<Record<number, number>> = { 92: 92, 34: 34, 110: 10 };
 /** Names of a line that are compared; lines with more are dropped. */
 const MAX_NAMES = 64;
 /** Names of labels that the server sets. */
-const RESERVED: ReadonlySet<string> = new Set(["org_id", "host_id", "node"]);
+const RESERVED = ["org_id", "host_id", "node"];
 const PREFIX = "exported_";
-const HASH_OF_NAME = Buffer.from("__name__").reduce((hash, byte) => (Math.imul(hash, 31) + byte) | 0, 0);
+const [HASH_OF_NAME, ...HASHES_OF_RESERVED] = ["__name__", ...RESERVED].map((name) =>
+  Buffer.from(name).reduce((hash, byte) => (Math.imul(hash, 31) + byte) | 0, 0),
+);
 
 /** 1 for bytes that an unquoted name may start with, 2 for those it may continue with. */
 const NAME = Uint8Array.from({ length: 256 }, (_, byte) => {
@@ -111,6 +113,8 @@ class Validation {
   /** Hash and position of each name of the line that is read so far. */
   readonly #names = new Int32Array(3 * MAX_NAMES);
   readonly #renames: number[] = [];
+  /** The line may have a label that the server sets. */
+  #isReserved = false;
   #nameCount = 0;
   #hasName = false;
   #tooLong: DropReason | undefined;
@@ -183,6 +187,7 @@ class Validation {
     this.#labelBytes = 0;
     this.#nameCount = 0;
     this.#hasName = false;
+    this.#isReserved = false;
     this.#tooLong = undefined;
     this.#isNaN = false;
     let at = start;
@@ -198,24 +203,20 @@ class Validation {
     if (at < end && bytes[at] === OPEN) at = this.#skipLabels(at + 1);
     if (!this.#hasName) this.#fail("the metric name is missing");
     this.#validateSample(at);
-    this.#rename();
+    if (this.#isReserved) this.#rename();
   }
 
   /** Notes the reserved names of the line. The prefix is repeated while another label has that name, as in Prometheus. */
   #rename(): void {
-    const slots = Array.from({ length: this.#nameCount }, (_, slot) => 3 * slot);
-    const namesAt = (slot: number): string => this.#nameOf(this.#names[slot + 1] as number, this.#names[slot + 2] as number);
-    for (const slot of slots.filter((each) => this.#isReserved(each))) {
-      const names = new Set(slots.map(namesAt));
+    const at = this.#names;
+    const names = Array.from({ length: this.#nameCount }, (_, slot) =>
+      this.#nameOf(at[3 * slot + 1] as number, at[3 * slot + 2] as number),
+    );
+    for (const [slot, name] of names.entries()) {
       let times = 1;
-      while (names.has(PREFIX.repeat(times) + namesAt(slot))) times += 1;
-      this.#renames.push(this.#names[slot + 1] as number, times);
+      while (names.includes(PREFIX.repeat(times) + name)) times += 1;
+      if (RESERVED.includes(name)) this.#renames.push(at[3 * slot + 1] as number, times);
     }
-  }
-
-  #isReserved(slot: number): boolean {
-    const [from, to] = [this.#names[slot + 1] as number, this.#names[slot + 2] as number];
-    return to - from <= 7 && RESERVED.has(this.#bytes.toString("latin1", from, to));
   }
 
   #isEndOfText(start: number): boolean {
@@ -309,6 +310,7 @@ class Validation {
     const names = this.#names;
     const hash = this.#hashOf(from, to);
     const isSame = (start: number, end: number): boolean => this.#nameOf(start, end) === this.#nameOf(from, to);
+    if (HASHES_OF_RESERVED.includes(hash)) this.#isReserved = true;
     if (hash === HASH_OF_NAME && this.#nameOf(from, to) === "__name__") this.#fail("the label __name__, which is the metric name");
     for (let slot = 0; slot < 3 * this.#nameCount; slot += 3)
       if (names[slot] === hash && isSame(names[slot + 1] as number, names[slot + 2] as number))

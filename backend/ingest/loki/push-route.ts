@@ -6,7 +6,8 @@ import { senderOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
-import { notStored, TIME_ADVICE } from "../record-faults.ts";
+import { ADVICE } from "../otlp/answers.ts";
+import { notStored } from "../record-faults.ts";
 import { CONTENT_TYPES, contentTypeOf, STORED, type TokenRouteOptions } from "../ingest-routes.ts";
 import type { LokiEncoding } from "./push-to-json.ts";
 
@@ -44,6 +45,6 @@ function encodingOf(request: FastifyRequest): LokiEncoding {
 
 /** Loki has no partial success: it stores what it can, and its 400 lists the rest. */
 function refusePartial(result: IngestResult): void {
-  const list = notStored(result, TIME_ADVICE);
+  const list = notStored(result, ADVICE);
   if (list !== "") throw new ApiError("invalid_payload", `entries that were not stored: ${list}; ${result.accepted} entries are stored`);
 }

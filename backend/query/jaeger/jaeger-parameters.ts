@@ -29,11 +29,7 @@ export const ONE_TRACE = "one trace; beyond 10,000 spans or 8 MiB it is cut, wit
 
 /** Each parameter is validated below, because some have several forms. */
 export const JAEGER_PARAMETERS = {
-  traceID: {
-    type: "array",
-    items: { type: "string" },
-    description: `the id of a trace, at most ${MAX_COMPARED_TRACES} times: these whole traces, whatever the other parameters say`,
-  },
+  traceID: { type: "array", items: { type: "string" }, description: "ids of traces: these whole traces, and no others" },
   service: text("service.name of the sender"),
   operation: text("name of the span"),
   tags: text('a JSON object with string values; attributes, and error, span.kind, otel.status_code, …: {"error":"true"}'),

@@ -10,12 +10,11 @@ const MAX_NAMES: u32 = 64;
 const TEXT: usize = NAMES + 8 * MAX_NAMES;
 /** `__name__` */
 const METRIC_NAME: u64 = 0x5f5f656d616e5f5f;
-/** Parts of `node`, `org_id` and `host_id`. */
+/** `node`, `org_`, `host` and `t_id`, as little-endian numbers. */
 const NODE: u32 = 0x65646f6e;
 const ORG: u32 = 0x5f67726f;
 const HOST: u32 = 0x74736f68;
-const ID: u16 = 0x6469;
-const UNDERSCORE: u8 = 95;
+const T_ID: u32 = 0x64695f74;
 /** Longer lines are left to the full parser, which rejects them with a message. */
 const MAX_LINE_BYTES: usize = 256 * 1024;
 /** Smaller times are seconds. */
@@ -162,8 +161,8 @@ function labels(at: usize): usize {
 function isOwn(name: usize, length: usize): bool {
   const first = load<u32>(name);
   if (length == 4) return first == NODE;
-  if (length == 6) return first == ORG && load<u16>(name + 4) == ID;
-  if (length == 7) return first == HOST && load<u8>(name + 4) == UNDERSCORE && load<u16>(name + 5) == ID;
+  if (length == 6) return first == ORG && load<u16>(name + 4) == <u16>(T_ID >> 16);
+  if (length == 7) return first == HOST && load<u32>(name + 3) == T_ID;
   return length == 8 && load<u64>(name) == METRIC_NAME;
 }
 
