@@ -53,7 +53,7 @@ export function openMetricsIngest(
   const exposition = createExpositionIngest(store, { retentionMs, activeSeries });
   const threads = stack.use(new MetricsThreads());
   const storeExemplars = createExemplarIngest({ store: spanStore, retentionDays: (orgId) => retention.admitted(orgId).traces });
-  const otlp = createOtlpMetricsIngest(threads, { exposition, storeExemplars, retentionMs });
+  const otlp = createOtlpMetricsIngest(threads, exposition, storeExemplars, retentionMs);
   const signed: IngestSignal = (...request) => (request[2].encoding === "protobuf" ? otlp : exposition)(...request);
   return { signed, otlp, threads, storeExemplars };
 }

@@ -106,7 +106,7 @@ export class MetricsConverter {
       for (const [index, metric] of metrics.entries()) {
         this.#place = [resource, scope, index];
         writer.point = 0;
-        writer.written = repeated.get(nameOf(metric ?? {}));
+        writer.written = repeated.size > 0 ? repeated.get(nameOf(metric ?? {})) : undefined;
         const { points, write } = this.#read(metric, countPoints, (whole) => this.#lines.writing(whole, writer)) ?? NOTHING;
         this.#writer = writer;
         for (let from = 0; from < points.length; from += SLICE_POINTS) {
@@ -141,16 +141,17 @@ export class MetricsConverter {
   }
 }
 
-/** Metrics with equal ones have the same series. */
+/** Metrics with equal ones have the same series. Other values than texts are left to the reader of the metric. */
 function nameOf({ name, unit, gauge, sum, summary }: Metric): string {
-  return `${unit} ${gauge ? "gauge" : summary ? "summary" : sum ? sum.isMonotonic === true : "histogram"} ${name}`;
+  const kind = gauge ? "gauge" : summary ? "summary" : sum ? sum.isMonotonic === true : "histogram";
+  return typeof name === "string" && (unit === undefined || typeof unit === "string") ? `${unit} ${kind} ${name}` : "";
 }
 
 /** The names that several metrics have, mostly of different scopes. */
 function repeatedNames(scopes: readonly { readonly metrics?: (Metric | null)[] }[]): Map<string, Set<string>> {
-  const metrics = scopes.flatMap((scope) => (Array.isArray(scope?.metrics) ? scope.metrics : []));
-  const names = metrics.map((metric) => nameOf(metric ?? {})).sort();
-  return new Map(names.flatMap((name, at) => (name === names[at - 1] ? [[name, new Set()]] : [])));
+  const seen = new Set<string>();
+  const names = scopes.flatMap((scope) => (Array.isArray(scope?.metrics) ? scope.metrics : [])).map((metric) => nameOf(metric ?? {}));
+  return new Map(names.filter((name) => seen.size === seen.add(name).size).map((name) => [name, new Set()]));
 }
 
 function countOfScope(scope: unknown): number {

@@ -20,22 +20,12 @@ import { plainDecimal, sampleValue } from "./prometheus-names.ts";
 import { PointLabels, type ResourceLabels } from "./series-labels.ts";
 
 /** Why a point was omitted. `delta`: the collector normally converts delta to cumulative, and could not convert this point. */
-export type DropReason =
-  | "delta"
-  | "unspecified_temporality"
-  | "unusable_name"
-  | "malformed_point"
-  | "bad_time"
-  | "before_retention"
-  | "too_far_ahead"
-  | "too_many_labels"
-  | "duplicate_series";
+export type DropReason = "delta" | "unspecified_temporality" | "unusable_name" | TimeProblem | PointProblem;
+type TimeProblem = "bad_time" | "before_retention" | "too_far_ahead";
+type PointProblem = "malformed_point" | "too_many_labels" | "duplicate_series";
 
 /** The times that the store keeps, in milliseconds since 1970. */
-export interface KeptTimes {
-  readonly oldestMs: number;
-  readonly newestMs: number;
-}
+export type KeptTimes = Readonly<Record<"oldestMs" | "newestMs", number>>;
 
 export type OnDrop = (reason: DropReason, points: number) => void;
 

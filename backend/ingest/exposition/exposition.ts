@@ -3,10 +3,10 @@
 // of a valid body, except the samples counted in `dropped`, which the engine would drop silently or which this file turns into comments.
 //
 // The grammar is the text format (names without quotes are ASCII, quoted names any UTF-8), plus OpenMetrics' exemplars, `# EOF` and times in
-// seconds. Labels that identify the sender get a prefix, as in the other formats: the engine would replace their values by those of the key,
-// so that series that differ only in them would become one. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
+// seconds. Three spellings that the format allows and the engine misreads are corrected in place, without moving a byte: a `+` before a
 // number, a comment or exemplar after the value (which the engine would search for labels), and a time of 0. Series with too long labels
-// become comments, too.
+// become comments, too. Labels that the server sets get a prefix, as in the other formats: the engine would replace their values, and series
+// that differ only in them would become one.
 //
 // A WebAssembly kernel validates lines in their usual spelling, many per call (plain-lines.ts); every other line is parsed here. The parser
 // is one file because its functions share the offset in the body.
@@ -131,8 +131,8 @@ class Validation {
   }
 
   counts(): ExpositionCounts {
-    const renames = this.#renames;
-    return { accepted: this.#samples - this.#droppedSamples, dropped: this.#dropped, ...(renames.length > 0 && { renames }) };
+    const counts = { accepted: this.#samples - this.#droppedSamples, dropped: this.#dropped };
+    return this.#renames.length > 0 ? { ...counts, renames: this.#renames } : counts;
   }
 
   /** Validates lines until `budget` bytes are used. True at the end of the body. */

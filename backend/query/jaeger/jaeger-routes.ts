@@ -117,7 +117,6 @@ async function wholeTraces(store: TraceRouteOptions["store"], ids: readonly stri
   for (const id of new Set(ids)) {
     const trace = (await store.jaegerTrace(orgId, id, "jaeger", options)) ?? [];
     if (found.length > 0 && trace.length > 0) found.push(Buffer.from(","));
-    // Without the brackets of its array.
     found.push(...trace.slice(1, -1));
   }
   return [Buffer.from("["), ...found, Buffer.from("]")];

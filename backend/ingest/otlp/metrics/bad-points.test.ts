@@ -183,3 +183,12 @@ test("a histogram whose time is not kept counts as one point, and is named", () 
   expect(converted.dropped).toEqual({ before_retention: 1, too_far_ahead: 1 });
   expect(converted.faults?.others).toEqual({ before_retention: `${AT}.dataPoints[1]`, too_far_ahead: `${AT}.dataPoints[2]` });
 });
+
+test("a name that is a list nested without end costs its own metric", () => {
+  const deepName = JSON.stringify(documentOf(gauge([point(1)], "NAME"), gauge(GOOD), gauge(GOOD.slice(0, 1), "x"))).replace(
+    '"NAME"',
+    "[".repeat(30_000) + "]".repeat(30_000),
+  );
+  const converted = convertMetrics({ body: Buffer.from(deepName) });
+  expect([converted.dropped, text(converted).startsWith(EXPECTED)]).toEqual([{ invalid_record: 1 }, true]);
+});

@@ -76,11 +76,12 @@ function openHandler(exposition: IngestSignal) {
   const limitsOf = () => ({ bytesPerSecond: 0, recordsPerSecond: 0 });
   const ownMetrics = createOwnMetrics({ defaults: false });
   const handler = new IngestHandler({ ownMetrics, memoryBytes: 128 * KIB * KIB, limitsOf, draining: () => false });
-  const ingest = createOtlpMetricsIngest(threads, {
+  const ingest = createOtlpMetricsIngest(
+    threads,
     exposition,
-    storeExemplars: async () => ({ stored: 0, dropped: {} }),
-    retentionMs: () => 1e13,
-  });
+    async () => ({ stored: 0, dropped: {} }),
+    () => 1e13,
+  );
   const sender = { orgId: "org", hostId: "host", node: "node", keyId: "key", kind: "direct", createdAt: new Date() } as const;
   const take = async (body: Buffer, isTolerant = true): Promise<IngestResult> =>
     await handler.handle({ sender, signal: "metrics", ingest, isTolerant, read: () => body });

@@ -43,16 +43,12 @@ const QUEUE = {
  */
 const HEAP_MIB = 384;
 
-interface OtlpMetricsOptions {
-  /** Stores one body of text. */
-  readonly exposition: IngestSignal;
-  readonly storeExemplars: ExemplarIngest;
-  readonly retentionMs: (orgId: string) => number;
-}
-
+/** `exposition`: stores one body of text. */
 export function createOtlpMetricsIngest(
   threads: Pick<MetricsThreads, "convert">,
-  { exposition, storeExemplars, retentionMs }: OtlpMetricsOptions,
+  exposition: IngestSignal,
+  storeExemplars: ExemplarIngest,
+  retentionMs: (orgId: string) => number,
 ): IngestSignal {
   return async (sender, body, { encoding, receivedAt, isTolerant, reservation }) => {
     const { oldestMs, newestMs } = storeLimits(receivedAt.getTime(), retentionMs(sender.orgId));
