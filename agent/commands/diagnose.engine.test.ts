@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, linkSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -143,7 +143,10 @@ describe("diagnose", () => {
     symlinkSync("/etc/passwd", join(folder, "b.log"));
     expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: .*b\.log/);
     execFileSync("mkfifo", [join(folder, "c.log")]);
-    expect(texts(await checkLogs(settings(env)))).toMatch(/\nwarn: 1 FIFOs, sockets or devices are not read, for example .*c\.log/);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/\nwarn: FIFOs, sockets and devices are not read: 1, for example .*c\.log/);
+    chmodSync(folder, 0o777);
+    linkSync(join(folder, "a.log"), join(folder, "d.log"));
+    expect(texts(await checkLogs(settings(env)))).toMatch(/warn: files with another hard link .* are not read: 2, for example .*a\.log/);
   });
 
   test("running agent: passes if ready, fails with its reasons and undelivered signals, warns if none runs", async () => {

@@ -1,9 +1,9 @@
 // Finds open log files that the collector cannot tell apart. The collector identifies a file by its first FINGERPRINT_BYTES, the agent by
-// device and inode: of two files with the same beginning, the collector reads only one, and logs nothing. Files in UTF-16 that were empty
-// when they were opened are found here too. Invariant: a check examines a limited number of files, and reads a complete beginning once.
+// device and inode: of two files with the same beginning, the collector reads only one, and logs nothing. Files without text that were
+// empty when they were opened are found here too. Invariant: a check examines a limited number of files, and reads a complete beginning once.
 import { createHash } from "node:crypto";
 import { FINGERPRINT_BYTES } from "../../agent-limits.ts";
-import { isUtf16, type OpenFile, readBeginning, statOpenFile } from "./open-files.ts";
+import { isText, type OpenFile, readBeginning, statOpenFile } from "./open-files.ts";
 
 const CHECK_EVERY_MS = 10_000;
 /** Other files follow with the next check: thousands of idle files must not cost a node CPU. */
@@ -25,7 +25,7 @@ export class FileBeginnings {
   /** Files that this round has not examined yet. */
   #remaining: OpenFile[] = [];
 
-  /** Returns examined files that are in UTF-16. Does nothing if the last check is less than ten seconds ago. */
+  /** Returns examined files that have no text. Does nothing if the last check is less than ten seconds ago. */
   async check(open: ReadonlyMap<string, OpenFile>, nowMs: number): Promise<OpenFile[]> {
     if (nowMs - this.#checkedAtMs < CHECK_EVERY_MS) return [];
     this.#checkedAtMs = nowMs;
@@ -57,7 +57,7 @@ export class FileBeginnings {
     if (known && (isComplete || (known.size === size && known.mtimeNs === mtimeNs))) return { ...known, size, mtimeNs };
     const bytes = await readBeginning(file.fd, FINGERPRINT_BYTES);
     if (bytes.length === 0) return undefined;
-    if (isUtf16(bytes)) return "encoded";
+    if (!isText(bytes)) return "encoded";
     return { size, mtimeNs, hash: createHash("sha256").update(bytes).digest("base64") };
   }
 

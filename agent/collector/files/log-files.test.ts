@@ -4,6 +4,7 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import {
   appendFileSync,
+  chmodSync,
   chownSync,
   existsSync,
   mkdirSync,
@@ -20,10 +21,12 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { gzipSync, zstdCompressSync } from "node:zlib";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { LogFiles } from "./log-files.ts";
 import { LogTree } from "./log-tree.ts";
+import { OpenFiles } from "./open-files.ts";
 
 const isRoot = process.getuid?.() === 0;
 let root: string;
@@ -71,6 +74,11 @@ async function pass(afterMs = 1000): Promise<void> {
   await files.follow([`${root}/log/**/*.log`, `${root}/none/${passes++}.log`]);
 }
 
+/** Folders that have changed within two seconds are listed again in any case. */
+function changedLongAgo(...folders: string[]): void {
+  for (const folder of folders) utimesSync(log(folder), 1000, 1000);
+}
+
 /** The collector has read so many bytes of each file. */
 function collectorReads(bytes: number): void {
   const folder = join(root, "state/links");
@@ -113,7 +121,7 @@ describe("the collector's folder contains", () => {
     await pass();
     expect(readable()).toEqual({ "a/x.log": "x" });
     expect(files.status().notRead).toEqual({ outside: 1 });
-    expect(said).toEqual(["links that lead outside of LOG_PATHS_ALLOWED are not read"]);
+    expect(said).toEqual(["links that lead outside of LOG_PATHS_ALLOWED are not read; add targets that should be read to it"]);
   });
 
   test("a renamed file under its new name, and the new file of the old name", async () => {
@@ -249,7 +257,16 @@ describe("the status lists as not read", () => {
     await pass(10_000);
     await pass();
     expect(files.status()).toMatchObject({ open: 0, notRead: { encoding: 2 } });
-    expect(said).toEqual(["log files in UTF-16 or UTF-32 are not read; write them in UTF-8"]);
+    expect(said).toEqual([expect.stringMatching(/^compressed log files, and those in UTF-16 or UTF-32, are not read/)]);
+  });
+
+  test("compressed files", async () => {
+    write("a/x.log", "text\n");
+    const [xz, bzip2] = ["fd377a585a000004e6d6b446", "425a68393141592653598f5c5d5c"].map((hex) => Buffer.from(hex, "hex"));
+    const compressed = [gzipSync("text\n"), zstdCompressSync("text\n"), xz, bzip2];
+    for (const [index, bytes] of compressed.entries()) writeFileSync(log(`a/${index}.log`), bytes ?? "");
+    await start();
+    expect([readable(), files.status().notRead]).toEqual([{ "a/x.log": "text\n" }, { encoding: 4 }]);
   });
 
   test("files and folders with names that are not UTF-8", async () => {
@@ -258,6 +275,51 @@ describe("the status lists as not read", () => {
     mkdirSync(Buffer.concat([Buffer.from(`${log("b")}/`), Buffer.from([0xe4])]));
     await pass();
     expect(files.status()).toMatchObject({ open: 0, notRead: { name: 2 } });
+  });
+
+  test.runIf(isRoot)("folders without permission, whose files are read once it is granted", async () => {
+    write("a/x.log", "x");
+    write("b/y.log", "y");
+    chmodSync(log("a"), 0o700);
+    chmodSync(log("b"), 0o744);
+    changedLongAgo("a", "b");
+    chmodSync(root, 0o755);
+    chownSync(join(root, "state"), 65_534, 65_534);
+    process.seteuid?.(65_534);
+    try {
+      await start();
+      expect(files.status()).toMatchObject({ open: 0, notRead: { unreadable: 2 } });
+      process.seteuid?.(0);
+      for (const folder of ["a", "b"]) chmodSync(log(folder), 0o755);
+      process.seteuid?.(65_534);
+      await pass(10_000);
+      expect(readable()).toEqual({ "a/x.log": "x", "b/y.log": "y" });
+      expect(files.status().notRead).toEqual({});
+    } finally {
+      process.seteuid?.(0);
+    }
+  });
+
+  test("links to folders outside of LOG_PATHS_ALLOWED, but not those to folders that are read anyway", async () => {
+    write("a/x.log", "x");
+    symlinkSync(join(root, "state"), log("outside"));
+    symlinkSync("a", log("inside"));
+    symlinkSync("nowhere", log("dangling"));
+    symlinkSync("loop", log("loop"));
+    await start();
+    expect([readable(), files.status().notRead]).toEqual([{ "a/x.log": "x" }, { outside: 1 }]);
+  });
+
+  test("files for which the disk has no link left, with that reason", async () => {
+    write("a/x.log", "x");
+    await start();
+    write("b/y.log", "y");
+    vi.spyOn(OpenFiles.prototype, "link").mockRejectedValue(Object.assign(new Error("no space"), { code: "ENOSPC" }));
+    await pass();
+    expect(files.status()).toMatchObject({ open: 2, notRead: { link: 1 } });
+    vi.restoreAllMocks();
+    await pass();
+    expect(files.status().notRead).toEqual({});
   });
 
   test("FIFOs and sockets, also behind links, and names them in the log once", async () => {

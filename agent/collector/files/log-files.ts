@@ -14,7 +14,7 @@ import { FileBeginnings } from "./file-beginnings.ts";
 import { fileId, idOfLink } from "./link-name.ts";
 import type { FoundFilesStatus, WatchedFile } from "./log-files-status.ts";
 import { LogTree } from "./log-tree.ts";
-import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, statOpenFile } from "./open-files.ts";
+import { type OpenFile, OpenFiles, type LogFileRules, openLogFile, type Refusal, refusalOf, statOpenFile } from "./open-files.ts";
 import { PathPatterns, unrotated } from "./log-paths.ts";
 
 const PASS_EVERY_MS = 1000;
@@ -32,13 +32,17 @@ const RETRY_REFUSED_MS = 10_000;
 const GONE_FOR_MS = 10_000;
 const WARN_AGAIN_MS = 600_000;
 
-type Problem = Exclude<Refusal, "gone"> | "limit" | "alike" | "name";
+type Problem = Exclude<Refusal, "gone"> | "limit" | "alike" | "name" | "link";
 /** `old` and `gone` are not problems; the collector excludes old files too. */
 interface Refused {
   readonly why: Problem | "old" | "gone";
   readonly retryAtMs: number;
 }
 const GONE: Refused = { why: "gone", retryAtMs: 0 };
+
+function refuse(why: Refused["why"], nowMs: number): Refused {
+  return why === "gone" ? GONE : { why, retryAtMs: nowMs + RETRY_REFUSED_MS };
+}
 
 export interface LogFilesOptions {
   /** Folder for the links; it must contain nothing else. */
@@ -184,11 +188,12 @@ export class LogFiles implements AsyncDisposable {
       if (!pathOf.has(result)) pathOf.set(result, path);
     };
     const rotated: (readonly string[])[] = [];
-    for await (const { files, links, rotated: names, isNews } of this.#tree.pass(this.#stop.signal)) {
+    for await (const { files, links, rotated: names, isNews, refused: folders = [] } of this.#tree.pass(this.#stop.signal)) {
       if (isNews) rotated.push(names);
       for (const path of files)
         addResult(path, (isNews ? undefined : this.#previousResult(path, nowMs)) ?? (await this.#examine(path, path, nowMs)));
       for (const path of links) addResult(path, await this.#examineLink(path, isNews, nowMs));
+      for (const [path, why] of folders) addResult(path, { why, retryAtMs: 0 });
     }
     for (const path of rotated.flat()) await this.#openUnseen(path, found, nowMs);
     this.#found = found;
@@ -218,25 +223,24 @@ export class LogFiles implements AsyncDisposable {
   async #examineLink(path: string, isNews: boolean, nowMs: number): Promise<string | Refused> {
     const refused = this.#refused.get(path);
     if (!isNews && refused && nowMs < refused.retryAtMs) return refused;
-    const target = await realpath(path).catch(() => undefined);
-    if (target === undefined) return GONE;
-    if (!this.#rules.mayRead(target) && !(await isFolder(target))) return { why: "outside", retryAtMs: nowMs + RETRY_REFUSED_MS };
+    const target = await realpath(path).catch((error: NodeJS.ErrnoException) => refuse(refusalOf(error), nowMs));
+    if (typeof target !== "string") return target;
+    if (!this.#rules.mayRead(target) && !(await isFolder(target))) return refuse("outside", nowMs);
     return this.#examine(path, target, nowMs);
   }
 
   /** `target`: the path without links. Returns the id of the open file, or why it is not read. */
   async #examine(path: string, target: string, nowMs: number): Promise<string | Refused> {
-    const refuse = (why: Refused["why"]): Refused => (why === "gone" ? GONE : { why, retryAtMs: nowMs + RETRY_REFUSED_MS });
-    const stats = await lstat(target, { bigint: true }).catch(() => undefined);
-    if (!stats) return target.includes(NOT_UTF8) ? refuse("name") : GONE;
+    const stats = await lstat(target, { bigint: true }).catch(refusalOf);
+    if (typeof stats === "string") return refuse(target.includes(NOT_UTF8) ? "name" : stats, nowMs);
     const known = this.#files.get(fileId(stats));
     if (known) return known.id;
     // A link whose name matches may point to a folder, which the walk enters.
-    if (!stats.isFile()) return stats.isDirectory() && target !== path ? GONE : refuse("special");
-    if (Number(stats.mtimeMs) < nowMs - this.#options.maxAgeMs) return refuse("old");
-    if (!(await this.#files.makeRoom(stats.uid))) return refuse("limit");
+    if (!stats.isFile()) return stats.isDirectory() && target !== path ? GONE : refuse("special", nowMs);
+    if (Number(stats.mtimeMs) < nowMs - this.#options.maxAgeMs) return refuse("old", nowMs);
+    if (!(await this.#files.makeRoom(stats.uid))) return refuse("limit", nowMs);
     const opened = await openLogFile(target, this.#rules.mayRead);
-    if (typeof opened === "string") return refuse(opened);
+    if (typeof opened === "string") return refuse(opened, nowMs);
     return (await this.#files.add(opened, path)).id;
   }
 
@@ -278,7 +282,8 @@ export class LogFiles implements AsyncDisposable {
       await this.#files.link(file);
       if (path === undefined && (await isRead(file))) await this.#files.remove(file);
     } catch (error) {
-      const { message } = error as Error;
+      const { message, code } = error as NodeJS.ErrnoException;
+      file.isPathTooLong = code === "ENAMETOOLONG";
       this.#warn("link", { file: file.path, err: message }, "cannot hand a log file to the collector; retrying");
     }
   }
@@ -325,8 +330,7 @@ export class LogFiles implements AsyncDisposable {
       else paths.set(why, [path]);
     };
     for (const [path, { why }] of this.#refused) if (isProblem(why)) add(why, path);
-    // A path may be too long for the path of a link.
-    for (const { link, path } of this.#files.all()) if (link === undefined) add("name", path);
+    for (const { link, path, isPathTooLong } of this.#files.all()) if (link === undefined) add(isPathTooLong ? "name" : "link", path);
     for (const id of this.#beginnings.alike(this.#nowMs())) add("alike", this.#files.get(id)?.path ?? id);
     return paths;
   }
@@ -342,7 +346,7 @@ export class LogFiles implements AsyncDisposable {
   }
 
   /** Logs each kind of warning at most once in ten minutes, because other users of this host can cause it. */
-  #warn(what: Problem | "cut" | "link" | "pass" | "removed", fields: object, message: string): void {
+  #warn(what: Problem | "cut" | "pass" | "removed", fields: object, message: string): void {
     const nowMs = this.#nowMs();
     if (nowMs - (this.#warnedAtMs.get(what) ?? Number.NEGATIVE_INFINITY) < WARN_AGAIN_MS) return;
     this.#warnedAtMs.set(what, nowMs);
@@ -351,13 +355,15 @@ export class LogFiles implements AsyncDisposable {
   }
 }
 
-const PROBLEMS: Readonly<Record<Problem, string>> = {
-  outside: "links that lead outside of LOG_PATHS_ALLOWED are not read",
-  unreadable: "log files cannot be read: run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
+/** What is wrong, and advice. */
+export const PROBLEMS: Readonly<Record<Problem, string>> = {
+  outside: "links that lead outside of LOG_PATHS_ALLOWED are not read; add targets that should be read to it",
+  unreadable: "log files or folders cannot be read; run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
   special: "FIFOs, sockets and devices are not read; narrow LOG_PATHS",
-  hard_link: "files with another hard link in a folder that other users can write to are not read",
+  hard_link: "files with another hard link in a folder that other users can write to are not read; remove the other links",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",
-  encoding: "log files in UTF-16 or UTF-32 are not read; write them in UTF-8",
+  encoding: "compressed log files, and those in UTF-16 or UTF-32, are not read; narrow LOG_PATHS, or write them in UTF-8",
+  link: "log files cannot be handed to the collector; free disk space and inodes for STATE_DIR",
   name: "log files with names that are not UTF-8, or with paths that are too long, are not read; rename them",
   alike: "log files begin with the same bytes as another log file, and are not read; remove the other one, or make the beginnings differ",
 };

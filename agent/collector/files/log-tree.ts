@@ -5,7 +5,7 @@ import type { BigIntStats, Dirent } from "node:fs";
 import { lstat, opendir, realpath, stat } from "node:fs/promises";
 import { fileId } from "./link-name.ts";
 import { type Position, PathPatterns, unrotated } from "./log-paths.ts";
-import { closeFile, type LogFileRules, openLogFile, type Refusal } from "./open-files.ts";
+import { closeFile, type LogFileRules, openLogFile, type Refusal, refusalOf } from "./open-files.ts";
 
 /** The matching files of one folder. */
 export interface FoundFiles {
@@ -17,12 +17,16 @@ export interface FoundFiles {
   readonly rotated: readonly string[];
   /** False if the folder has not changed since the previous pass, so that each name leads to the same file or link. */
   readonly isNews: boolean;
+  /** Folders, and links to folders, that are not entered. */
+  readonly refused?: ReadonlyMap<string, Refusal | "name">;
 }
 
 interface Listing {
   readonly id: string;
   readonly mtimeMs: number;
+  /** 0: the folder must be listed again. */
   readonly listedAtMs: number;
+  readonly refusal?: Refusal;
   readonly files: readonly string[];
   readonly links: readonly string[];
   readonly rotated: readonly string[];
@@ -97,13 +101,14 @@ export class LogTree {
     const visits: Visit[] = this.#patterns.roots.map(({ folder, position }) => ({ folder, position }));
     // Links are followed only after every folder that is reachable without them.
     const links: Visit[] = [];
-    for (let visit = visits.shift(); visit; visit = visits.shift() ?? (await this.#nextFollowedLink(links))) {
+    const refused = new Map<string, Refusal | "name">();
+    for (let visit = visits.shift(); visit; visit = visits.shift() ?? (await this.#nextFollowedLink(links, refused))) {
       signal.throwIfAborted();
       const { folder, position } = visit;
-      const stats = await stat(folder, { bigint: true }).catch(() => undefined);
-      // Node.js replaces bytes of a name that are not UTF-8, so the path does not exist: it is reported, and not opened.
-      if (!stats && folder.includes("\uFFFD")) yield { files: [folder], links: [], rotated: [], isNews: true };
-      if (!stats?.isDirectory()) continue;
+      const stats = await stat(folder, { bigint: true }).catch(refusalOf);
+      // Node.js replaces bytes of a name that are not UTF-8, so the path does not exist.
+      if (typeof stats === "string") refused.set(folder, folder.includes("\uFFFD") ? "name" : stats);
+      if (typeof stats === "string" || !stats.isDirectory()) continue;
       const key = `${fileId(stats)} ${position.join()}`;
       if (visited.has(key)) continue;
       if (visited.size >= this.#limits.folders || folder.split("/").length > this.#limits.depth) {
@@ -114,6 +119,7 @@ export class LogTree {
       const isNews = !isUnchanged(before.get(folder), stats);
       const listing = isNews ? await this.#list(visit, stats, before.get(folder)) : (before.get(folder) as Listing);
       listings.set(folder, listing);
+      if (listing.refusal !== undefined) refused.set(folder, listing.refusal);
       for (const name of listing.folders)
         visits.push({ folder: join(folder, name), position: this.#patterns.step(position, name).position });
       const linked = listing.links.map((name) => ({ path: join(folder, name), step: this.#patterns.step(position, name) }));
@@ -122,6 +128,7 @@ export class LogTree {
       const [files, rotated] = [listing.files, listing.rotated].map((names) => names.map((name) => join(folder, name)));
       yield { files: files ?? [], links: matching, rotated: rotated ?? [], isNews };
     }
+    yield { files: [], links: [], rotated: [], isNews: true, refused };
     this.#listings = listings;
     const sinceMs = Date.now() - ACTIVE_FOR_MS;
     this.#activeFolders = [...listings]
@@ -129,10 +136,12 @@ export class LogTree {
       .slice(0, MAX_ACTIVE_FOLDERS);
   }
 
-  async #nextFollowedLink(links: Visit[]): Promise<Visit | undefined> {
+  async #nextFollowedLink(links: Visit[], refused: Map<string, Refusal | "name">): Promise<Visit | undefined> {
     for (let link = links.shift(); link; link = links.shift()) {
       const target = await realpath(link.folder).catch(() => undefined);
-      if (target !== undefined && this.#mayEnter(target)) return link;
+      if (target === undefined) continue;
+      if (this.#mayEnter(target)) return link;
+      if ((await stat(target).catch(() => undefined))?.isDirectory()) refused.set(link.folder, "outside");
     }
     return undefined;
   }
@@ -153,7 +162,8 @@ export class LogTree {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       const isPermanent = code === "EACCES" || code === "EPERM" || code === "ENOENT" || code === "ENOTDIR";
-      if (!isPermanent && before) return { ...before, listedAtMs: 0 };
+      // A change of permissions does not change the folder's time.
+      return { ...(isPermanent || !before ? listing : before), listedAtMs: 0, refusal: refusalOf(error as NodeJS.ErrnoException) };
     }
     return listing;
   }
@@ -191,11 +201,12 @@ function join(folder: string, name: string): string {
 export interface LogFilesSurvey {
   /** Number of matching paths. */
   readonly count: number;
-  readonly notRead: ReadonlyMap<Refusal, readonly string[]>;
+  readonly notRead: ReadonlyMap<Refusal | "name", readonly string[]>;
 }
 
 export async function surveyLogFiles(patterns: readonly string[], { mayRead, mayEnter }: LogFileRules): Promise<LogFilesSurvey> {
-  const notRead = new Map<Refusal, string[]>();
+  const notRead = new Map<Refusal | "name", string[]>();
+  const refuse = (path: string, why: Refusal | "name"): void => void notRead.set(why, [...(notRead.get(why) ?? []), path]);
   let count = 0;
   const open = async (path: string, target: string): Promise<void> => {
     const stats = await lstat(target).catch(() => undefined);
@@ -206,11 +217,12 @@ export async function surveyLogFiles(patterns: readonly string[], { mayRead, may
     const isSpecial = stats !== undefined && !stats.isFile() && !stats.isSymbolicLink();
     const opened = isSpecial ? "special" : await openLogFile(target, mayRead);
     if (typeof opened !== "string") await closeFile(opened.fd);
-    else notRead.set(opened, [...(notRead.get(opened) ?? []), path]);
+    else refuse(path, opened);
   };
-  for await (const { files, links } of new LogTree(new PathPatterns(patterns), mayEnter).pass(new AbortController().signal)) {
+  for await (const { files, links, refused = [] } of new LogTree(new PathPatterns(patterns), mayEnter).pass(new AbortController().signal)) {
     for (const path of files) await open(path, path);
     for (const path of links) await open(path, await realpath(path).catch(() => path));
+    for (const [path, why] of refused) refuse(path, why);
   }
   return { count, notRead };
 }

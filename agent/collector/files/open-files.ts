@@ -16,6 +16,8 @@ export interface OpenFile {
   path: string;
   /** Name of the link; undefined until the link is created. */
   link: string | undefined;
+  /** Whether it has no link because of the length of its path. */
+  isPathTooLong?: boolean;
   /** The file's state after its last path disappeared; undefined while a path exists. */
   gone: Gone | undefined;
 }
@@ -193,7 +195,7 @@ async function whyRefused(fd: number, stats: BigIntStats, mayRead: (realPath: st
   const path = await readlink(`/proc/self/fd/${fd}`);
   if (!mayRead(path)) return "outside";
   if (stats.nlink > 1n && !(await isOwnersFolder(path, stats))) return "hard_link";
-  return isUtf16(await readBeginning(fd, 4)) ? "encoding" : undefined;
+  return isText(await readBeginning(fd, MAGIC_BYTES)) ? undefined : "encoding";
 }
 
 /** Returns the first bytes of a file, at most `length`. */
@@ -202,9 +204,13 @@ export async function readBeginning(fd: number, length: number): Promise<Buffer>
   return buffer.subarray(0, bytesRead);
 }
 
-/** The collector reads files as UTF-8. Files in UTF-16 or UTF-32 begin with one of these byte order marks. */
-export function isUtf16(beginning: Buffer): boolean {
-  return ["fffe", "feff", "0000feff"].some((mark) => beginning.toString("hex", 0, 4).startsWith(mark));
+/** Beginnings of files in UTF-16 and UTF-32, and of files that a rotation compressed with gzip, xz, zstd or bzip2. */
+const NO_TEXT = ["fffe", "feff", "0000feff", "1f8b08", "fd377a585a00", "28b52ffd", "425a6839314159265359"];
+const MAGIC_BYTES = 10;
+
+/** The collector reads files as UTF-8. */
+export function isText(beginning: Buffer): boolean {
+  return !NO_TEXT.some((magic) => beginning.toString("hex", 0, MAGIC_BYTES).startsWith(magic));
 }
 
 /**
@@ -226,11 +232,12 @@ async function isOwnersFolder(path: string, { dev, ino, uid }: BigIntStats): Pro
   }
 }
 
-function refusalOf(error: NodeJS.ErrnoException): Refusal {
-  const { code } = error;
-  // This is not a problem of the file: the process has no more file descriptors.
+/** Throws the error if it is not a problem of the path. */
+export function refusalOf(error: NodeJS.ErrnoException): Refusal {
+  const { code = "" } = error;
+  // The process has no more file descriptors.
   if (code === "EMFILE" || code === "ENFILE") throw error;
-  if (code === "EACCES" || code === "EPERM") return "unreadable";
   if (code === "ENXIO" || code === "ENODEV") return "special";
-  return "gone";
+  // Other errors, such as EIO and ESTALE, are of the disk or the network.
+  return ["ENOENT", "ENOTDIR", "ELOOP"].includes(code) ? "gone" : "unreadable";
 }

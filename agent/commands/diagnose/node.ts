@@ -8,6 +8,7 @@ import { configFromSettings, logPathRules } from "../../collector/config/config-
 import { validateInFolder } from "../../collector/supervision/config-files.ts";
 import { collectorProgram } from "../../collector/supervision/process.ts";
 import type { LostFiles } from "../../collector/files/log-files-status.ts";
+import { PROBLEMS } from "../../collector/files/log-files.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { joinHostPort } from "../../../common/ip-networks.ts";
@@ -83,21 +84,12 @@ async function checkFiles(settings: Settings, host: HostSettings): Promise<Findi
   const name = "log files";
   const rules = logFileRules(logPathRules(settings, host));
   const { count, notRead } = await surveyLogFiles(host.logPaths, rules);
-  const [unreadable = [], outside = [], special = []] = (["unreadable", "outside", "special"] as const).map((why) => notRead.get(why));
   const findings: Finding[] = [];
-  const warn = (detail: string, advice: string): void => void findings.push({ name, status: "warn", detail, advice });
-  if (unreadable.length > 0)
-    warn(
-      `${unreadable.length} of ${count} files cannot be read, for example ${unreadable[0]}`,
-      "run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
-    );
-  if (outside.length > 0)
-    warn(
-      `links with targets outside of LOG_PATHS_ALLOWED are not read, for example ${outside[0]}`,
-      "if they should be read, add their targets to LOG_PATHS_ALLOWED",
-    );
-  if (special.length > 0) warn(`${special.length} FIFOs, sockets or devices are not read, for example ${special[0]}`, "narrow LOG_PATHS");
-  for (const path of notRead.get("encoding") ?? []) warn(`${path} is in UTF-16 or UTF-32, and is not read`, "write it in UTF-8");
+  const warn = (detail: string, advice = ""): void => void findings.push({ name, status: "warn", detail, advice });
+  for (const [why, paths] of notRead) {
+    const [what, advice] = why === "gone" ? [] : PROBLEMS[why].split("; ");
+    if (what !== undefined) warn(`${what}: ${paths.length}, for example ${paths[0]}`, advice);
+  }
   if (count === 0) warn(`no file matches ${host.logPaths.join(", ")}`, "set LOG_PATHS");
   return findings.length > 0 ? findings : [{ name, status: "ok", detail: `${count} files match ${host.logPaths.join(", ")}` }];
 }
