@@ -15,6 +15,13 @@ test.each([
   ["token: abc", "token: [redacted]"],
   ["?api_key=hunter22&x=1", "?api_key=[redacted]"],
   ["authKey=hunter22", "authKey=[redacted]"],
+  ["x-api-key: hunter22", "x-api-key: [redacted]"],
+  ["aws_secret_access_key=hunter22 x", "aws_secret_access_key=[redacted] x"],
+  ["AccountKey=hunter22;Endpoint", "AccountKey=[redacted]"],
+  ["Authorization: Token hunter22, sent", "Authorization: [redacted], sent"],
+  ['{"authorization":"ApiKey hunter22","n":1}', '{"authorization":"[redacted]","n":1}'],
+  ["map[Authorization:[Splunk hunter22] Accept:[*/*]]", "map[Authorization:[redacted] Accept:[*/*]]"],
+  ["-----BEGIN RSA PRIVATE KEY-----\\nMIIE/+=\\n-----END RSA PRIVATE KEY-----", "[redacted]-----END RSA PRIVATE KEY-----"],
 ])("%s", (text, masked) => {
   expect(maskSecrets(text)).toBe(masked);
   expect(maskSecrets(masked)).toBe(masked);

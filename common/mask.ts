@@ -5,12 +5,16 @@ const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   // Keys and tokens with a known prefix.
   [/\b(ak|it)_[A-Za-z0-9_-]{8,}/g, "$1_[redacted]"],
   [/\b(Bearer|Basic) +[A-Za-z0-9._~+/=-]+/g, "$1 [redacted]"],
+  // Other schemes, also as Go prints headers: the secret follows the scheme.
+  [/(authorization(?:\\?["'])?\s*[:=]\s*\[?(?:\\?["'])?)\w[\w-]* +[^[\s"',\]\\}][^"',\]\\}\n]*/gi, "$1[redacted]"],
+  [/-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[^"'-]*/g, "[redacted]"],
   // User and password in a URL; a password may contain an @.
   [/:\/\/[^\s/"]+@/g, "://[redacted]@"],
 ];
 
 /** `name: value`, `name=value`, `"name":"value"`, also quoted once more within JSON. */
-const NAMED = /((?:password|passwd|secret|token|api_?key|authkey|authorization)(\\?["'])?\s*[:=]\s*(\\?["'])?)([^\s"',\\}]+)/gi;
+const NAMED =
+  /((?:password|passwd|passphrase|secret|token|(?:api|auth|access|account|private)[_-]?key|authorization)(\\?["'])?\s*[:=]\s*(\\?["'])?)([^\s"',\\}]+)/gi;
 
 export function maskSecrets(text: string): string {
   const masked = SECRETS.reduce((sofar, [pattern, replacement]) => sofar.replace(pattern, replacement), withoutWebTokens(text));
