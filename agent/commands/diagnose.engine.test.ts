@@ -143,7 +143,7 @@ describe("diagnose", () => {
     symlinkSync("/etc/passwd", join(folder, "b.log"));
     expect(texts(await checkLogs(settings(env)))).toMatch(/^warn: .*b\.log/);
     execFileSync("mkfifo", [join(folder, "c.log")]);
-    expect(texts(await checkLogs(settings(env)))).toMatch(/\nwarn: FIFOs, sockets and devices are not read: 1, for example .*c\.log/);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/warn: FIFOs, sockets and devices are not read: 1, for example .*c\.log/);
     chmodSync(folder, 0o777);
     linkSync(join(folder, "a.log"), join(folder, "d.log"));
     expect(texts(await checkLogs(settings(env)))).toMatch(/warn: files with another hard link .* are not read: 2, for example .*a\.log/);

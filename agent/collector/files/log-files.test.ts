@@ -13,6 +13,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   utimesSync,
   writeFileSync,
@@ -24,6 +25,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { gzipSync, zstdCompressSync } from "node:zlib";
 import { pino } from "pino";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { fileId, linkName } from "./link-name.ts";
 import { LogFiles } from "./log-files.ts";
 import { LogTree } from "./log-tree.ts";
 import { OpenFiles } from "./open-files.ts";
@@ -215,6 +217,15 @@ describe("the collector's folder contains", () => {
     utimesSync(join(root, "state/offsets"), new Date(), new Date());
     await start();
     expect(readable()).toEqual({ "a/x.log": "text" });
+  });
+
+  test("a file that was created and rotated while no agent ran, and has the inode of a removed one", async () => {
+    write("a/x.log", "current");
+    write("a/x.log.1", "new");
+    const removed = linkName(fileId(statSync(log("a/x.log.1"), { bigint: true })), log("a/x.log"));
+    offsets = new Map([[join(root, "state/links", removed), [1000]]]);
+    await start();
+    expect(readdirSync(join(root, "state/links"))).toHaveLength(2);
   });
 
   test("each file of a program that replaces its file more often than passes are due", async () => {

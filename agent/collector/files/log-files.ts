@@ -266,7 +266,8 @@ export class LogFiles implements AsyncDisposable {
     const [name = path, earlier] = [unrotated(path), this.#earlier.get(fileId(stats))];
     // A program that writes to a file with a date in its name has no file without it.
     const isUnknown = Number(stats.birthtimeMs) >= this.#bornSinceMs && (found.has(name) || this.#found.has(name));
-    if (earlier === undefined ? !isUnknown : earlier >= Number(stats.size)) return;
+    // A file that was created since may have the device and inode of a removed one.
+    if (!isUnknown && (earlier === undefined || earlier >= Number(stats.size))) return;
     if (!(await this.#files.makeRoom(stats.uid))) return;
     const opened = await openLogFile(path, this.#rules.mayRead);
     if (typeof opened !== "string") await this.#files.add(opened, name);
