@@ -149,7 +149,10 @@ async function sendSigned(options: BackendApiOptions, credential: Credential, ca
   }
 }
 
-/** Sends one request. Returns 2xx and 304 responses, throws BackendError for all others; never follows a redirect. */
+/**
+ * Sends one request. Returns 204, 304, and 2xx with a JSON document, throws BackendError for all others, such as the page of a proxy that logs
+ * users in; never follows a redirect.
+ */
 async function send(options: BackendApiOptions, call: Call): Promise<Answer> {
   const timeout = AbortSignal.timeout(options.timeoutMs ?? CALL_TIMEOUT_MS);
   const sentAtMs = Date.now();
@@ -169,8 +172,10 @@ async function send(options: BackendApiOptions, call: Call): Promise<Answer> {
       });
     });
   options.clock.observe(answer.headers["date"], sentAtMs, Date.now());
-  if ((answer.status >= 200 && answer.status < 300) || answer.status === 304) return { ...answer, json: parseJson(answer.body) };
-  throw refusal(call.path, answer.status, answer.headers, parseJson(answer.body));
+  const json = parseJson(answer.body);
+  const isSuccess = answer.status >= 200 && answer.status < 300 && typeof json === "object" && json !== null;
+  if (isSuccess || answer.status === 204 || answer.status === 304) return { ...answer, json };
+  throw refusal(call.path, answer.status, answer.headers, json);
 }
 
 function refusal(path: string, status: number, headers: Answer["headers"], json: unknown): BackendError {
