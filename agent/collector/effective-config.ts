@@ -8,7 +8,7 @@ import type { Adjustment } from "./config/remote-config.ts";
 import type { Log } from "../log.ts";
 import type { Settings } from "../settings.ts";
 import type { KnownPods } from "./known-pods.ts";
-import { adviceForLink, findBrokenLink } from "./files/pod-log-links.ts";
+import { findPodLogProblem } from "./files/pod-log-links.ts";
 import { configFromSettings, MANY_LOG_FILES } from "./config/config-from-settings.ts";
 import { CollectorConfigError } from "./config/render.ts";
 import type { NamespaceLogs } from "./config/fragments/pod-logs.ts";
@@ -82,17 +82,14 @@ export class EffectiveConfig implements AsyncDisposable {
       return this.#render(this.#adjustment);
     });
     this.#loop = this.#watch();
-    await this.#warnOfBrokenLinks();
+    await this.#warnOfPodLogs();
   }
 
-  async #warnOfBrokenLinks(): Promise<void> {
-    const { settings, log } = this.#options;
-    const brokenLink = settings.cluster && settings.signals.includes("logs") ? await findBrokenLink() : undefined;
-    if (brokenLink)
-      log.warn(
-        { event: "pods.logs_unreadable", advice: adviceForLink(brokenLink) },
-        "cannot read pod logs: their files are links into a folder that is not mounted",
-      );
+  async #warnOfPodLogs(): Promise<void> {
+    const { cluster, signals } = this.#options.settings;
+    if (!cluster || cluster.hostAccess === "none" || !signals.includes("logs")) return;
+    const problem = await findPodLogProblem(cluster.podUid);
+    if (problem) this.#options.log.warn({ event: "pods.logs_unreadable", advice: problem.advice }, `cannot read pod logs: ${problem.what}`);
   }
 
   /** Telemetry that is not collected for now, with the reason; undefined if everything is collected. */

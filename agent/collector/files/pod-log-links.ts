@@ -1,13 +1,13 @@
-// Detects links to pod logs whose target is missing. Docker stores containers' logs in its own folder, and the kubelet links to them
-// under /var/log/pods: if that folder is not mounted, the collector reads nothing and reports no error. Invariant: it lists one folder at a
-// time and stops at the first such link.
+// Detects that pod logs are elsewhere, so that the collector reads nothing and reports no error. Docker stores containers' logs in its own
+// folder, and the kubelet links to them under /var/log/pods: the links have no target if that folder is not mounted. A kubelet with another
+// folder for pod logs leaves /var/log/pods empty. Invariant: it lists one folder at a time and stops at the first broken link.
 import { lstat, readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 export const POD_LOGS = "/var/log/pods";
 
 /** Returns the first pod log whose link has no target, with that target; undefined if there is none, or no folder. */
-export async function findBrokenLink(root = POD_LOGS): Promise<{ link: string; target: string } | undefined> {
+async function findBrokenLink(root: string): Promise<{ link: string; target: string } | undefined> {
   for (const pod of await entries(root)) {
     for (const container of await entries(join(root, pod))) {
       for (const file of await entries(join(root, pod, container))) {
@@ -21,9 +21,24 @@ export async function findBrokenLink(root = POD_LOGS): Promise<{ link: string; t
   return undefined;
 }
 
-/** Advice for the operator. */
-export function adviceForLink({ link, target }: { link: string; target: string }): string {
-  return `${link} points to ${target}, which is not mounted. With Docker, set the chart's logs.dockerContainers to Docker's container folder, for example /var/lib/docker/containers`;
+export interface PodLogProblem {
+  readonly what: string;
+  readonly advice: string;
+}
+
+/** Returns why no pod logs can be read, as far as their folders show it. `ownPodUid`: of the pod that this agent runs in. */
+export async function findPodLogProblem(ownPodUid: string, root = POD_LOGS): Promise<PodLogProblem | undefined> {
+  const broken = await findBrokenLink(root);
+  if (broken)
+    return {
+      what: "their files are links into a folder that is not mounted",
+      advice: `${broken.link} points to ${broken.target}. With Docker, set the chart's logs.dockerContainers to Docker's container folder, for example /var/lib/docker/containers`,
+    };
+  if ((await entries(root)).some((name) => name.endsWith(`_${ownPodUid}`))) return undefined;
+  return {
+    what: `${root} has no folder of the agent's own pod`,
+    advice: `if the kubelet writes pod logs to another folder (podLogsDir), mount that folder at ${root} on the node`,
+  };
 }
 
 async function isBrokenLink(path: string): Promise<boolean> {

@@ -12,7 +12,7 @@ import { PROBLEMS } from "../../collector/files/log-files.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
 import { joinHostPort } from "../../../common/ip-networks.ts";
-import { adviceForLink, findBrokenLink, POD_LOGS } from "../../collector/files/pod-log-links.ts";
+import { findPodLogProblem, POD_LOGS } from "../../collector/files/pod-log-links.ts";
 import { QUEUE_DISK_SHARE } from "../../agent-limits.ts";
 import { COLLECTOR_VERSION, type HostSettings, type Settings } from "../../settings.ts";
 import type { StateStatus } from "../../state/state-dir.ts";
@@ -68,16 +68,16 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
 }
 
 export async function checkLogs(settings: Settings): Promise<Finding[]> {
-  const { host } = settings;
-  if (!settings.signals.includes("logs") || settings.cluster?.hostAccess === "none") return [];
-  return host ? checkFiles(settings, host) : checkPodLogs();
+  const { host, cluster } = settings;
+  if (!settings.signals.includes("logs") || cluster?.hostAccess === "none") return [];
+  return host ? checkFiles(settings, host) : checkPodLogs(cluster?.podUid ?? "");
 }
 
-async function checkPodLogs(): Promise<Finding[]> {
+async function checkPodLogs(ownPodUid: string): Promise<Finding[]> {
   const name = "log files";
-  const link = await findBrokenLink();
-  if (link) return [{ name, status: "fail", detail: "pod logs are symbolic links with missing targets", advice: adviceForLink(link) }];
-  return [{ name, status: "ok", detail: `no symbolic link below ${POD_LOGS} has a missing target` }];
+  const problem = await findPodLogProblem(ownPodUid);
+  if (problem) return [{ name, status: "warn", detail: `pod logs cannot be read: ${problem.what}`, advice: problem.advice }];
+  return [{ name, status: "ok", detail: `${POD_LOGS} has the logs of pods, and no link without a target` }];
 }
 
 async function checkFiles(settings: Settings, host: HostSettings): Promise<Finding[]> {
