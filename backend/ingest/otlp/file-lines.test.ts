@@ -77,6 +77,11 @@ describe("a line of a container runtime", () => {
     expect(storedLine(CONTAINER_LINES, line)).toMatchObject({ message: '{"level":"warn"}\n', level: "warn" });
   });
 
+  it("of Docker that continues in the next one has a label, and the level of its beginning", () => {
+    const line = JSON.stringify({ log: '{"level":"error","msg":"x', stream: "stdout", time: "2026-11-21T10:00:05Z" });
+    expect(storedLine(CONTAINER_LINES, line)).toMatchObject({ level: "error", labels: { "log.incomplete": "end" } });
+  });
+
   it("keeps the record's time if that is not a container's", () => {
     expect(storedLine(LINES, "x", { timeUnixNano: T }).time).toBe(T);
     expect(storedLine(CONTAINER_LINES, containerLine("x"), { timeUnixNano: T }).time).toBe(WRITTEN_NS);

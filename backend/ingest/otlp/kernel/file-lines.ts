@@ -189,6 +189,8 @@ function readDocker(at: usize, end: usize): void {
   stream = isError ? 2 : 1;
   messageAt = lineJson.dockerLog;
   messageEnd = unescape(messageAt, lineJson.dockerLogEnd);
+  // Docker writes a newline after each line, but not after its parts of 16 KiB. They are not joined.
+  isCut = messageEnd == messageAt || load<u8>(messageEnd - 1) != 0x0a;
 }
 
 /** Replaces the escapes of a JSON string in place; returns its new end. */
