@@ -114,6 +114,16 @@ function textOf({ body }: Received): string {
   return protobufToJson("logs", gunzipSync(body)).toString();
 }
 
+test("batches that are too large for a proxy before the backend only together are sent one by one", async () => {
+  const tooLarge: Answer = (_, response) => response.writeHead(413).end("<html>nginx</html>");
+  const taken = takenUnless((texts) => (texts.length > 2 ? tooLarge : undefined));
+  const first = lines("a", "b");
+  nowMs += 10;
+  expect(await send(together(first, lines("c", "d")))).toMatchObject({ status: 200 });
+  expect(taken).toEqual(["a", "b", "c", "d"]);
+  expect(readdirSync(join(folder, "unanswered"))).toEqual([]);
+});
+
 test("records of NUL bytes are counted instead of sent, and a request of nothing else is accepted", async () => {
   const hole = "\0".repeat(1_048_576);
   expect(await send(lines(hole, hole))).toMatchObject({ status: 200 });

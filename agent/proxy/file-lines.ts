@@ -7,7 +7,7 @@ import type { Logger } from "pino";
 import { type BatchId, type FileBatch, joinBatches, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Unanswered } from "../collector/files/unanswered-requests.ts";
-import { type ForwardResult, isFinal } from "./forward.ts";
+import { type ForwardResult, isFinal, isOfWhole } from "./forward.ts";
 
 /** Sends a body; one that is too large is split only if it is a single batch. */
 type SendFiles = (body: Buffer, isSingleBatch: boolean) => Promise<ForwardResult>;
@@ -66,7 +66,7 @@ export class FileLines {
       return { kind: "accepted" };
     }
     const result = await this.#sendRecorded(stored, fresh, body, send, batches);
-    if (fresh.length < 2 || result.kind === "accepted" || !isFinal(result)) return result;
+    if (fresh.length < 2 || !isOfWhole(result)) return result;
     let refusal: ForwardResult | undefined;
     for (const batch of fresh) {
       const answer = await this.#sendRecorded(stored, [batch], batch.body, send);
@@ -93,7 +93,8 @@ export class FileLines {
     const id = identities.length > 0 ? stored.unanswered.begin(identities, body) : undefined;
     const result = await send(body, batches.length === 1);
     if (result.kind === "accepted") stored.add(identitiesOf(known));
-    if (id !== undefined && isFinal(result)) stored.unanswered.end(id);
+    // What a proxy refused as a whole is sent as other requests.
+    if (id !== undefined && (isFinal(result) || (batches.length > 1 && isOfWhole(result)))) stored.unanswered.end(id);
     return result;
   }
 

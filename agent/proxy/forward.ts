@@ -46,9 +46,17 @@ export type ForwardResult =
       readonly retryAfterS?: number;
       readonly lacksProtobuf?: boolean;
     }
-  /** Temporary or unclear: the collector keeps the body. `reason` is for the log. */
-  /** `isOwnLimit`: the proxy's memory is full, whatever the backend would answer. */
-  | { readonly kind: "retry"; readonly reason: string; readonly retryAfterS: number; readonly isOwnLimit?: true };
+  /**
+   * Temporary or unclear: the collector keeps the body. `reason` is for the log. `isOwnLimit`: the proxy's memory is full, whatever the backend
+   * would answer. `isTooLarge`: a 413, but not of the backend.
+   */
+  | {
+      readonly kind: "retry";
+      readonly reason: string;
+      readonly retryAfterS: number;
+      readonly isOwnLimit?: true;
+      readonly isTooLarge?: true;
+    };
 
 export const PROTOBUF_TYPE = "application/x-protobuf";
 const DEFAULT_RETRY_AFTER_S = 2;
@@ -85,6 +93,11 @@ export async function forward(parts: ForwardParts, post: Post, signal: AbortSign
 /** True if the result cannot change: accepted, or permanently refused. */
 export function isFinal(result: ForwardResult): boolean {
   return result.kind === "accepted" || (result.kind === "refused" && result.status !== 429);
+}
+
+/** True if a part of the body may have another result. */
+export function isOfWhole(result: ForwardResult): boolean {
+  return result.kind === "retry" ? result.isTooLarge === true : result.kind === "refused" && result.status !== 429;
 }
 
 /** Returns the result for a key that the backend has just refused; undefined if the key may be used. */
@@ -155,10 +168,10 @@ function classify(outcome: UpstreamAnswer | UpstreamError, isProtobuf: boolean):
     return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: limitRetryAfter(retryAfterS) } : {}) };
   }
   const detail = code === undefined ? "without an error code of the backend: a proxy may have responded" : `${code}: ${message}`;
-  return retry(`BACKEND_URL answered ${status} ${detail}`, retryAfterS);
+  return { ...retry(`BACKEND_URL answered ${status} ${detail}`, retryAfterS), ...(status === 413 && { isTooLarge: true }) };
 }
 
-function retry(reason: string, retryAfterS?: number): ForwardResult {
+function retry(reason: string, retryAfterS?: number): Extract<ForwardResult, { kind: "retry" }> {
   return { kind: "retry", reason, retryAfterS: limitRetryAfter(retryAfterS) };
 }
 

@@ -182,6 +182,24 @@ describe("batches through the proxy", () => {
     expect(proxy.status()[signal as "logs"]).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
   });
 
+  it("that are too large for a proxy before the backend are sent in parts; a record that is, is kept", async () => {
+    const limited = (bytes: number) =>
+      startBackend(({ body }, response) =>
+        body.length > bytes ? response.writeHead(413).end("<html>nginx</html>") : response.writeHead(204).end(),
+      );
+    const request = (texts: string[]) =>
+      encodeProtobuf("logs", { resourceLogs: [{ scopeLogs: [{ logRecords: texts.map((stringValue) => ({ body: { stringValue } })) }] }] });
+    const backend = await limited(3000);
+    const proxy = await startWith(backend.url);
+    const texts = Array.from({ length: 100 }, (_, index) => `${index} ${"x".repeat(60)}`);
+    expect(await post(proxy, "/v1/logs", request(texts), PROTOBUF)).toMatchObject({ status: 200 });
+    const stored = backend.received.filter(({ body }) => body.length <= 3000).map(({ body }) => protobufToJson("logs", body).toString());
+    expect([...stored.join("").matchAll(/"stringValue":"([^"]*)"/g)].map(([, text]) => text)).toEqual(texts);
+    expect(await post(proxy, "/v1/logs", request(["small", "x".repeat(4000)]), PROTOBUF)).toMatchObject({ status: 503 });
+    expect(proxy.status().logs).toMatchObject({ accepted: 1, refused: 0, retried: 1, droppedPoints: {} });
+    expect(proxy.logged()).toContain("answered 413 without an error code of the backend: a proxy may have responded");
+  });
+
   it("with one record that is too large are sent without it, and it is counted and logged", async () => {
     const backend = await startBackend((received, response) =>
       received.body.includes("huge") ? errorAnswer(413, "batch_too_large")(received, response) : accept(received, response),

@@ -3,7 +3,7 @@
 // splitting yields the same bytes each time, so that a repeated part is stored once; if a batch is repeated after a timeout, sending
 // continues with the next part; a record that is refused by itself is dropped and counted, and does not cost the others.
 import { createHash } from "node:crypto";
-import { type ForwardResult, isFinal } from "./forward.ts";
+import { type ForwardResult, isFinal, isOfWhole } from "./forward.ts";
 import type { Signal } from "../settings.ts";
 import { BodyError } from "../../common/otlp-metrics/document.ts";
 import { MAX_INVALID_RECORDS, MAX_PARTLY_SENT_BATCHES, MAX_REQUEST_PARTS } from "../agent-limits.ts";
@@ -24,7 +24,7 @@ type SendPart = (body: Buffer) => Promise<ForwardResult>;
 /** A part that is still too large is split into this many parts. */
 const SPLIT_FACTOR = 8;
 
-type Refusal = Extract<ForwardResult, { kind: "refused" }>;
+type Refusal = Exclude<ForwardResult, { kind: "accepted" }>;
 type OnDrop = (signal: Signal, reason: string, records: number, why: string) => void;
 
 /** A batch that is being sent in parts. */
@@ -35,9 +35,13 @@ interface Batch {
   invalidRecords: number;
 }
 
-/** Whether parts of a batch may be accepted although the batch was refused. */
+/** Whether parts of a batch may be accepted although the batch was refused, by the backend or by a proxy with a lower limit. */
 export function mayAcceptParts(result: ForwardResult): result is Refusal {
-  return result.kind === "refused" && (result.status === 413 || result.status === 400) && result.lacksProtobuf !== true;
+  return isOfWhole(result) && (isTooLarge(result) || (result.kind === "refused" && result.status === 400 && result.lacksProtobuf !== true));
+}
+
+function isTooLarge(result: ForwardResult): boolean {
+  return result.kind === "retry" ? result.isTooLarge === true : result.kind === "refused" && result.status === 413;
 }
 
 export class PartSender {
@@ -55,7 +59,7 @@ export class PartSender {
    */
   async send(signal: Signal, body: Buffer, refusal: Refusal, send: SendPart): Promise<ForwardResult> {
     const batch: Batch = { signal, send, invalidRecords: 0 };
-    const limits = refusal.status === 413 ? FIRST_LIMITS[signal] : partOf({ storedBytes: Number.MAX_SAFE_INTEGER, sentBytes: body.length });
+    const limits = isTooLarge(refusal) ? FIRST_LIMITS[signal] : partOf({ storedBytes: Number.MAX_SAFE_INTEGER, sentBytes: body.length });
     const hash = createHash("sha256").update(body).digest("base64");
     let index = 0;
     let outcome: ForwardResult = { kind: "accepted" };
@@ -63,7 +67,7 @@ export class PartSender {
       for (const [part, isLast] of withLast(splitBatch(signal, body, limits))) {
         index += 1;
         // Nothing would be left of it, and the collector reports the loss.
-        if (refusal.status === 400 && index === 1 && isLast && part.records === 1) return refusal;
+        if (!isTooLarge(refusal) && index === 1 && isLast && part.records === 1) return refusal;
         if (index <= (this.#finishedParts.get(hash) ?? 0)) continue;
         const result = await this.#sendPart(batch, part, limits);
         if (!isFinal(result)) return result;
@@ -71,7 +75,7 @@ export class PartSender {
         this.#remember(hash, index);
       }
     } catch (error) {
-      if (error instanceof BodyError && refusal.status === 400) return refusal;
+      if (error instanceof BodyError && !isTooLarge(refusal)) return refusal;
       throw error;
     }
     this.#finishedParts.delete(hash);
@@ -82,9 +86,9 @@ export class PartSender {
     const result = await batch.send(part.body);
     if (!mayAcceptParts(result)) return result;
     // Each invalid record costs several requests.
-    if (result.status === 400 && batch.invalidRecords >= MAX_INVALID_RECORDS) return result;
-    if (part.records === 1) return this.#drop(batch, result);
-    const smaller = partOf(result.status === 413 ? limits : { storedBytes: Number.MAX_SAFE_INTEGER, sentBytes: part.body.length });
+    if (!isTooLarge(result) && batch.invalidRecords >= MAX_INVALID_RECORDS) return result;
+    if (part.records === 1) return result.kind === "retry" ? result : this.#drop(batch, result);
+    const smaller = partOf(isTooLarge(result) ? limits : { storedBytes: Number.MAX_SAFE_INTEGER, sentBytes: part.body.length });
     let outcome: ForwardResult = { kind: "accepted" };
     for (const smallerPart of splitBatch(batch.signal, part.body, smaller)) {
       const answer = await this.#sendPart(batch, smallerPart, smaller);
@@ -94,7 +98,7 @@ export class PartSender {
     return outcome;
   }
 
-  #drop(batch: Batch, { status, code, message }: Refusal): ForwardResult {
+  #drop(batch: Batch, { status, code, message }: Extract<Refusal, { kind: "refused" }>): ForwardResult {
     const reason = status === 413 ? "too_large" : "invalid";
     if (reason === "invalid") batch.invalidRecords += 1;
     this.#onDrop(batch.signal, reason, 1, `${code}: ${message}`);
