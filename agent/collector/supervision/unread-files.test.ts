@@ -170,7 +170,7 @@ describe("a file that disappears with unread bytes", () => {
     files.clear();
     await run(10, () => {});
     expect(unread.lost()).toEqual({ files: 1, bytes });
-    const error = `log files were removed before the collector had read them: 1, with ${bytes} unread bytes, such as /var/log/a.log`;
+    const error = `log files were removed, or too old, before the collector had read them: 1, with ${bytes} unread bytes, such as /var/log/a.log`;
     expect(unread.failing()).toEqual([{ signal: "logs", sinceMs: nowMs - 5000, error }]);
     expect(said).toMatchObject([{ event: "log_files.lost", file: "/var/log/a.log", bytes }]);
     nowMs += 600_000;
@@ -182,6 +182,26 @@ describe("a file that disappears with unread bytes", () => {
     files.clear();
     await run(5, () => pass([]));
     expect(unread.lost()).toEqual({ files: 1, bytes: 500 });
+  });
+
+  test("is lost if the collector does not read it any more, because it is older than LOG_MAX_AGE", async () => {
+    grow("a.log", 500);
+    grow("read.log", 500);
+    await run(10, () =>
+      pass([
+        ["/links/a.log", 100],
+        ["/links/read.log", 500],
+      ]),
+    );
+    nowMs += DAY_MS;
+    await run(10, () =>
+      pass([
+        ["/links/a.log", 100],
+        ["/links/read.log", 500],
+      ]),
+    );
+    expect(unread.lost()).toEqual({ files: 1, bytes: 400 });
+    expect(said).toMatchObject([{ event: "log_files.lost", file: "/var/log/a.log", bytes: 400 }]);
   });
 
   test("is not lost if it was read meanwhile, or was behind for a moment", async () => {

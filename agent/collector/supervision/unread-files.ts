@@ -47,6 +47,7 @@ const WARN_AGAIN_MS = 600_000;
 const SHOWN_FILES = 10;
 /** A file that was behind for less than two checks may have been read to its end between them. */
 const BEHIND_MS = 2 * EVERY_MS - 1000;
+const LOST = "a log file was removed, or is older than LOG_MAX_AGE, before the collector had read it";
 /** How long lost files are shown as a failing signal. */
 const LOST_SHOWN_MS = 600_000;
 
@@ -103,7 +104,7 @@ export class UnreadFiles implements AsyncDisposable {
   #failingLost(): FailingSignal[] {
     const { files, bytes, lastMs, path } = this.#lost;
     if (this.#nowMs() - lastMs > LOST_SHOWN_MS) return [];
-    const error = `log files were removed before the collector had read them: ${files}, with ${bytes} unread bytes, such as ${path}`;
+    const error = `log files were removed, or too old, before the collector had read them: ${files}, with ${bytes} unread bytes, such as ${path}`;
     return [{ signal: "logs", sinceMs: lastMs, error }];
   }
 
@@ -127,16 +128,17 @@ export class UnreadFiles implements AsyncDisposable {
     this.#storedMs = storedMs;
     // Sizes are read first: what the collector has read meanwhile does not count as unread.
     const grown: WatchedFile[] = [];
-    const present = new Set<string>();
+    const [present, old] = [new Set<string>(), new Set<string>()];
     for await (const file of files()) {
-      present.add(file.id);
-      if (file.size > 0 && nowMs - file.changedMs < maxAgeMs) grown.push(file);
+      const isOld = nowMs - file.changedMs >= maxAgeMs;
+      (isOld ? old : present).add(file.id);
+      if (file.size > 0 && !isOld) grown.push(file);
     }
     const stored = await readOffsets(offsetsFile);
     // With the next check.
     if (!stored) return;
     const behind = new Map<string, Behind>();
-    await this.#countLost(present, stored);
+    await this.#countLost(present, old, stored);
     for (const { id, path, storedPath, size } of grown) {
       const offsets = stored.get(storedPath) ?? [];
       if (offsets.includes(size)) continue;
@@ -150,13 +152,14 @@ export class UnreadFiles implements AsyncDisposable {
   }
 
   /**
-   * The collector opens files at the beginning of a pass, and reads an open file to its end even if it has no path any more. What is unread of
-   * any other file is lost.
+   * The collector opens files at the beginning of a pass, and reads an open file to its end even if it has no path any more, or is too old
+   * meanwhile. What is unread of any other file is lost.
    */
-  async #countLost(present: ReadonlySet<string>, stored: ReadonlyMap<string, readonly number[]>): Promise<void> {
+  async #countLost(present: ReadonlySet<string>, old: ReadonlySet<string>, stored: ReadonlyMap<string, readonly number[]>): Promise<void> {
     const nowMs = this.#nowMs();
     const gone: [string, Behind][] = [];
-    for (const [id, file] of this.#behind) if (!present.has(id) && !(await isAt(file.storedPath, id))) gone.push([id, file]);
+    for (const [id, file] of this.#behind)
+      if (!present.has(id) && (old.has(id) || !(await isAt(file.storedPath, id)))) gone.push([id, file]);
     if (gone.length === 0 && this.#held.size === 0) return;
     const pid = this.#options.collectorPid();
     const open = await openFileIds(pid);
@@ -175,7 +178,7 @@ export class UnreadFiles implements AsyncDisposable {
       const bytes = unreadBytes(size, stored.get(storedPath) ?? offsets.split(",").map(Number));
       if (bytes === 0) continue;
       this.#lost = { files: this.#lost.files + 1, bytes: this.#lost.bytes + bytes, lastMs: nowMs, path };
-      this.#options.log.error({ event: "log_files.lost", file: path, bytes }, "a log file was removed before the collector had read it");
+      this.#options.log.error({ event: "log_files.lost", file: path, bytes }, LOST);
     }
   }
 

@@ -173,7 +173,7 @@ function unreadFiles({ unread = 0, alike = 0 }: Readonly<Record<string, number>>
 
 function lostFiles(lost: LostFiles | undefined): Finding[] {
   if (!lost || lost.files === 0) return [];
-  const detail = `${lost.files} log files were removed before the collector had read them, with ${lost.bytes} unread bytes`;
+  const detail = `${lost.files} log files were removed, or too old, before the collector had read them, with ${lost.bytes} unread bytes`;
   return [{ name: "log files", status: "fail", detail, advice: "the agent's log names them (log_files.lost)" }];
 }
 
