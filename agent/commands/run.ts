@@ -45,7 +45,7 @@ interface Shared {
   readonly parts: Parts;
 }
 
-/** Runs until TERM or INT, then stops in order. */
+/** Runs until TERM, INT or HUP, then stops in order. */
 export async function run(program: Program): Promise<void> {
   const { settings, secrets } = readSettings(program.identity);
   const control = createLog(settings.logLevel, program.program);
@@ -181,7 +181,8 @@ function remoteConfigLoop(
 
 function stopSignal(log: Log): AbortSignal {
   const stop = new AbortController();
-  for (const name of ["SIGTERM", "SIGINT"] as const) {
+  // A terminal that is closed sends HUP.
+  for (const name of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
     process.once(name, () => {
       log.info(
         { event: "agent.stopping", signal: name },
