@@ -103,8 +103,10 @@ describe("diagnose", () => {
     expect(await check()).toMatch(readMachineId() === undefined ? /^ok: .*\nok: / : /\nwarn: .*the key was made for of another host/);
     chmodSync(path, 0o644);
     expect(await check()).toMatch(/^warn: .*open to others/);
-    writeFileSync(path, "{");
-    expect(await check()).toMatch(/^fail: .*not JSON/);
+    for (const text of ["{", "null"]) {
+      writeFileSync(path, text);
+      expect(await check()).toMatch(/^fail: .*not JSON/);
+    }
   });
 
   test.skipIf(!canMount)(
@@ -126,6 +128,8 @@ describe("diagnose", () => {
   test("disk: passes with space for the queues, warns without", async () => {
     expect(texts(await checkDisk(settings({ QUEUE_MIB: "16" })))).toMatch(/^ok/);
     expect(texts(await checkDisk(settings({ QUEUE_MIB: "999999999" })))).toMatch(/^warn: .*QUEUE_MIB/);
+    const cluster = { clusterState: true, kubernetesEvents: true } as Settings["cluster"];
+    expect(texts(await checkDisk({ ...settings({ QUEUE_MIB: "100" }), cluster }))).toContain("may use 600 MiB");
   });
 
   test("collector: passes, and fails with a reason if it is missing or rejects the configuration", async () => {
@@ -133,6 +137,16 @@ describe("diagnose", () => {
     expect(texts(await checkCollector(settings({ OTELCOL_PATH: join(folder, "none") })))).toMatch(/^fail: OTELCOL_PATH/);
     writeFileSync(join(folder, "overlay.yaml"), "receivers: {otlp: {protocol: {}}}");
     expect(texts(await checkCollector(settings({ COLLECTOR_CONFIG_FILE: join(folder, "overlay.yaml") })))).toMatch(/^fail: [^]*protocol/);
+  });
+
+  test("collector: of another version that rejects the configuration, names the version", async () => {
+    const program = join(folder, "old");
+    writeFileSync(program, '#!/bin/sh\n[ "$1" = --version ] && echo version 0.90.1 || { echo unknown type: file_log >&2; exit 1; }', {
+      mode: 0o755,
+    });
+    expect(texts(await checkCollector(settings({ OTELCOL_PATH: program })))).toMatch(
+      /^fail: .*file_log.* OTELCOL_PATH is version 0\.90\.1/,
+    );
   });
 
   test("log files: passes if they are readable, warns if none match or a link leads outside", async () => {
@@ -146,7 +160,7 @@ describe("diagnose", () => {
     expect(texts(await checkLogs(settings(env)))).toMatch(/warn: FIFOs, sockets and devices are not read: 1, for example .*c\.log/);
     chmodSync(folder, 0o777);
     linkSync(join(folder, "a.log"), join(folder, "d.log"));
-    expect(texts(await checkLogs(settings(env)))).toMatch(/warn: files with another hard link .* are not read: 2, for example .*a\.log/);
+    expect(texts(await checkLogs(settings(env)))).toMatch(/warn: files with another hard link .* are not read: 2, for example .*[ad]\.log/);
   });
 
   test("running agent: passes if ready, fails with its reasons and undelivered signals, warns if none runs", async () => {

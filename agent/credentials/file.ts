@@ -112,10 +112,12 @@ function readCredential({ agent_id: id, api_key: apiKey, key_created_at: keyCrea
 }
 
 function parse(text: string, path: string): Document {
+  let document: unknown;
   try {
-    return JSON.parse(text) as Document;
+    document = JSON.parse(text);
   } catch {
     // The content is not shown, because it may contain the key.
-    throw new CredentialsFileError(`${path} is not JSON: restore it, or remove it and set a new INSTALL_TOKEN`);
   }
+  if (typeof document === "object" && document !== null) return document;
+  throw new CredentialsFileError(`${path} is not JSON: restore it, or remove it and set a new INSTALL_TOKEN`);
 }

@@ -23,7 +23,12 @@ const MIB = 1024 * 1024;
 /** With less free space than this, the collector cannot queue data. */
 const FULL_MIB = 16;
 
-export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, "stateDir" | "queueMib" | "signals">): Promise<Finding[]> {
+export async function checkDisk({
+  stateDir,
+  queueMib,
+  signals,
+  cluster,
+}: Pick<Settings, "stateDir" | "queueMib" | "signals" | "cluster">): Promise<Finding[]> {
   const name = "disk";
   let folder = stateDir;
   while (!existsSync(folder)) folder = dirname(folder);
@@ -36,8 +41,11 @@ export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, 
   }
   const { bavail, bsize } = await statfs(folder);
   const freeMib = Math.floor((bavail * bsize) / MIB);
-  // Logs from files have a disk queue of their own, separate from logs that applications send over OTLP.
-  const wantedMib = queueMib * (signals.length + Number(signals.includes("logs")));
+  const [hasLogs, hasMetrics] = [signals.includes("logs"), signals.includes("metrics")];
+  // Logs from files have a disk queue of their own, separate from logs that applications send over OTLP; so has each signal of the collector
+  // for the whole cluster, which can run on any node.
+  const ofCluster = [hasMetrics && cluster?.clusterState, hasLogs && cluster?.kubernetesEvents].filter((isOn) => isOn === true);
+  const wantedMib = queueMib * (signals.length + Number(hasLogs) + ofCluster.length);
   const detail = `${freeMib} MiB free at ${stateDir}; the disk queues may use ${wantedMib} MiB, but at most half of the free space`;
   if (freeMib < FULL_MIB) {
     const advice = "free space on this disk now: the collector can neither queue data nor store which lines it has sent";
@@ -51,10 +59,11 @@ export async function checkDisk({ stateDir, queueMib, signals }: Pick<Settings, 
 
 export async function checkCollector(settings: Settings): Promise<Finding[]> {
   const name = "collector";
+  let version: string | undefined;
   try {
     const program = collectorProgram(settings);
     const { stdout } = await execa(program, ["--version"], { reject: false, extendEnv: false, env: {}, timeout: 20_000 });
-    const version = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
+    version = /\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? "unknown";
     // Validation needs a URL but sends no requests.
     const env = { [ALLOCATOR_VARIABLE]: "http://127.0.0.1:1" };
     await validateInFolder(settings, (folder) => configFromSettings({ ...settings, stateDir: folder }), env);
@@ -62,7 +71,10 @@ export async function checkCollector(settings: Settings): Promise<Finding[]> {
     const advice = `install ${COLLECTOR_VERSION}, for which this agent is built`;
     return [{ name, status: "warn", detail: `${program} is version ${version}`, advice }];
   } catch (error) {
-    const advice = "run `render` to print the configuration; if COLLECTOR_CONFIG_FILE is set, check that file first";
+    const isOther = version !== undefined && version !== COLLECTOR_VERSION;
+    const advice = isOther
+      ? `OTELCOL_PATH is version ${version}: install ${COLLECTOR_VERSION}, for which this agent is built`
+      : "run `render` to print the configuration; if COLLECTOR_CONFIG_FILE is set, check that file first";
     return [{ name, status: "fail", detail: messageOf(error), advice }];
   }
 }
