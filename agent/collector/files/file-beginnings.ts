@@ -43,6 +43,12 @@ export class FileBeginnings {
     return encoded;
   }
 
+  /** With the next check, whenever the last one was. */
+  checkNow(): void {
+    this.#checkedAtMs = Number.NEGATIVE_INFINITY;
+    this.#alikeSinceMs.clear();
+  }
+
   /** Ids of files that the collector does not read, because an older one begins with the same bytes. */
   alike(nowMs: number): string[] {
     return [...this.#alikeSinceMs].filter(([, sinceMs]) => nowMs - sinceMs >= ALIKE_AFTER_MS).map(([id]) => id);

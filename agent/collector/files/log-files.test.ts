@@ -321,6 +321,22 @@ describe("the status lists as not read", () => {
     expect([readable(), files.status().notRead]).toEqual([{ "a/x.log": "x" }, { outside: 1 }]);
   });
 
+  test("nothing any more that was solved, even if the clock was set back meanwhile", async () => {
+    writeFileSync(join(root, "state/x"), "");
+    symlinkSync(join(root, "state/x"), log("a/x.log"));
+    write("b/y.log", "");
+    nowMs += 1_800_000;
+    await start();
+    expect(files.status().notRead).toEqual({ outside: 1 });
+    changedLongAgo("a", "b");
+    writeFileSync(log("b/y.log"), Buffer.from("\uFEFFtext\n", "utf16le"));
+    await pass(-1_800_000);
+    rmSync(log("a/x.log"));
+    write("a/x.log", "x");
+    await pass();
+    expect([readable(), files.status().notRead]).toEqual([{ "a/x.log": "x" }, { encoding: 1 }]);
+  });
+
   test("files for which the disk has no link left, with that reason", async () => {
     write("a/x.log", "x");
     await start();

@@ -178,6 +178,7 @@ export class LogFiles implements AsyncDisposable {
     await this.#files.closeRemoved();
     this.#rules = this.#options.rules();
     const nowMs = this.#nowMs();
+    if (nowMs < this.#lastPassMs) this.#forgetTimes();
     const startedMs = Date.now();
     const [found, refused] = [new Map<string, string>(), new Map<string, Refused>()];
     /** The first path of each file; a path without links is preferred. */
@@ -210,6 +211,15 @@ export class LogFiles implements AsyncDisposable {
     for (const file of await this.#beginnings.check(this.#files.byId, nowMs)) await this.#files.remove(file);
     this.#lastPassMs = this.#nowMs();
     this.#report();
+  }
+
+  /** The clock was set back: what waits for a time of before would wait for as long as that. */
+  #forgetTimes(): void {
+    this.#refused.clear();
+    this.#warnedAtMs.clear();
+    this.#offsetsReadMs = 0;
+    for (const file of this.#files.all()) file.gone = undefined;
+    this.#beginnings.checkNow();
   }
 
   /** Returns the previous result for a path in an unchanged folder; undefined if it must be examined again. */
