@@ -117,6 +117,13 @@ describe("reports within 30 s a file that grows and", () => {
   });
 });
 
+test("reports a file within 30 s after the clock was set back", async () => {
+  const behind = (): void => (grow("a.log", 500), pass([]));
+  await run(5, behind);
+  nowMs -= DAY_MS / 2;
+  expect(await run(30, behind)).toEqual(["/var/log/a.log"]);
+});
+
 describe("does not report a file that", () => {
   test.each<[string, (second: number) => void]>([
     ["is read with a delay", (second) => (grow("a.log", second * 1000), pass([["/links/a.log", second * 1000 - 900]]))],

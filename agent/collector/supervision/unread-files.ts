@@ -61,6 +61,7 @@ export class UnreadFiles implements AsyncDisposable {
   #lost = { files: 0, bytes: 0, lastMs: Number.NEGATIVE_INFINITY, path: "" };
   #passes = 0;
   #storedMs = 0;
+  #checkedMs = 0;
   #lastCollectorPassMs = 0;
   #warnedMs = Number.NEGATIVE_INFINITY;
 
@@ -121,6 +122,9 @@ export class UnreadFiles implements AsyncDisposable {
     const { files, offsetsFile, maxAgeMs } = this.#options;
     const storedMs = (await stat(offsetsFile).catch(() => undefined))?.mtimeMs ?? this.#storedMs;
     const nowMs = this.#nowMs();
+    // The clock was set back: otherwise, nothing would be reported for as long as that.
+    if (nowMs < this.#checkedMs) [this.#behind, this.#warnedMs] = [new Map(), Number.NEGATIVE_INFINITY];
+    this.#checkedMs = nowMs;
     if (storedMs !== this.#storedMs) {
       this.#passes += 1;
       this.#lastCollectorPassMs = nowMs;
