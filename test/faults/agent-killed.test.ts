@@ -1,14 +1,18 @@
 // Reads two files with the whole host agent, which is ended in the middle of its work repeatedly, in several ways: each line arrives once.
 // Real collector; the sink stores a byte-identical repeated body once, as the backend does.
-import { appendFileSync, renameSync } from "node:fs";
-import { setImmediate as nextTurn } from "node:timers/promises";
+import { appendFileSync, existsSync, renameSync } from "node:fs";
+import { join } from "node:path";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Sink } from "../../agent/collector/supervision/sink.fixture.ts";
+import { canMount, SmallDisk } from "../../agent/collector/supervision/small-disk.fixture.ts";
 import { type AgentPlace, collectorPid, hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
-import { call, eventually, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, ROOT, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
-/** KILLS=10 for more of each kind. */
+/** KILLS=10 for more of each kind, and for kinds that the suites of enrolment, configuration and disks test with fewer lines. */
 const KILLS = Number(process.env["KILLS"] ?? 2);
+/** The longest time from the start of an agent to its kill: it enrols, applies a configuration and starts its collector in it. */
+const LONGEST_START_MS = 4000;
 /** UPGRADE_FROM=FOLDER: a checkout of another commit (test/fixtures/host-agent-process.ts), whose agent fills the queue. */
 const UPGRADE_FROM = process.env["UPGRADE_FROM"];
 const FILES = ["one", "two"];
@@ -31,14 +35,15 @@ beforeEach(async () => {
   written = 0;
   came = {};
   counted = 0;
-  place = await hostAgentPlace(folder.path, sink.url, {
-    INSTALL_TOKEN: "it_of_the_sink",
-    SIGNALS: "logs",
-    QUEUE_MIB: String(QUEUE_MIB),
-    LOG_LEVEL: "debug",
-  });
+  place = await placeIn(folder.path);
   agent = await startHostAgent(place);
 });
+
+function placeIn(path: string): Promise<AgentPlace> {
+  const env = { INSTALL_TOKEN: "it_of_the_sink", SIGNALS: "logs", QUEUE_MIB: String(QUEUE_MIB), LOG_LEVEL: "debug" };
+  return hostAgentPlace(path, sink.url, env);
+}
+
 afterEach(async () => {
   await agent.end();
   await sink[Symbol.asyncDispose]();
@@ -102,6 +107,19 @@ async function inTheMiddle(): Promise<void> {
   while (sink.lines.length <= upTo) await nextTurn();
 }
 
+/** Kills the collector, if there is one, and the agent, as when their container ends. */
+async function killBoth(): Promise<void> {
+  const pid = collectorPid(place);
+  if (pid !== undefined && existsSync(`/proc/${pid}`)) process.kill(pid, "SIGKILL");
+  await agent.end("SIGKILL");
+}
+
+/** An agent on another host, that has not run yet: its lines follow those of the one before. */
+async function newHost(): Promise<void> {
+  await agent.end();
+  place = await placeIn(join(folder.path, `host-${written}`));
+}
+
 const KINDS: Record<string, () => Promise<void>> = {
   "the collector is killed": async () => {
     await inTheMiddle();
@@ -163,6 +181,51 @@ const KINDS: Record<string, () => Promise<void>> = {
       agent = await startHostAgent(place);
       sink.away = false;
     },
+  }),
+  ...(process.env["KILLS"] !== undefined && {
+    "agent and collector are killed in the first seconds of a new host, as while it enrols": async () => {
+      await newHost();
+      write(LINES, 300);
+      agent = new TestProcess([join(ROOT, "agent/bin/atherops-otel-agent.ts"), "run"], place.env, place.logFile);
+      // The kill meets another step of the start each time.
+      await sleep(Math.random() * LONGEST_START_MS);
+      await killBoth();
+      agent = await startHostAgent(place);
+    },
+    "agent and collector are killed while they apply a remote configuration": async () => {
+      await agent.end();
+      place.env["REMOTE_CONFIG_INTERVAL"] = "1s";
+      agent = await startHostAgent(place);
+      await inTheMiddle();
+      const version = `${written}`;
+      sink.config = { version, config: { log_paths: [`${place.logFolder}/*.log`, `${place.logFolder}/${version}/*.log`] } };
+      // The agent fetches the configuration, and restarts its collector with it.
+      await sleep(Math.random() * LONGEST_START_MS);
+      await killBoth();
+      agent = await startHostAgent(place);
+      await eventually("the configuration is in force", () => agent.log.includes(`"version":"${version}"`));
+    },
+    ...(canMount && {
+      "agent and collector are killed while the disk is full": async () => {
+        await newHost();
+        using disk = new SmallDisk(place.stateDir, "64m");
+        agent = await startHostAgent(place);
+        await inTheMiddle();
+        sink.away = true;
+        disk.fill();
+        write(LINES, 300);
+        // The collector reads, and cannot write what it reads.
+        await sleep(Math.random() * LONGEST_START_MS);
+        await killBoth();
+        disk.free();
+        sink.away = false;
+        agent = await startHostAgent(place);
+        await allThere();
+        await agent.end();
+        await newHost();
+        agent = await startHostAgent(place);
+      },
+    }),
   }),
   "the agent alone is killed while its queue is full": async () => {
     await fillQueue();

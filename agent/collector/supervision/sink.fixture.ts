@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { gunzipSync, zstdDecompressSync } from "node:zlib";
 import { otlpToJson } from "../../../common/protobuf/to-json.ts";
+import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 
 const SIGNALS = ["logs", "metrics", "traces"] as const;
 
@@ -103,6 +104,8 @@ export class Sink implements AsyncDisposable {
   requests = 0;
   /** The backend's parser of raw lines; without it, only the container runtime's format is removed. */
   parseLine: ((record: object, scope: object) => object) | undefined;
+  /** The remote configuration; without one, no agent asks for more than an empty answer. */
+  config: { readonly version: string; readonly config: HostConfig } | undefined;
   /** Answers 503 to telemetry while true. */
   away = false;
   #server: Server;
@@ -164,6 +167,10 @@ export class Sink implements AsyncDisposable {
       return;
     }
     if (path.endsWith("heartbeat")) return void response.writeHead(204, { "x-key-age-days": "0" }).end();
+    if (this.config && path.endsWith("/config")) {
+      const headers = { "content-type": "application/json", etag: `"${this.config.version}"` };
+      return void response.writeHead(200, headers).end(JSON.stringify(this.config));
+    }
     if (/logs|metrics|traces/.test(path)) this.requests++;
     if (this.away) return void response.writeHead(503, { "retry-after": "1" }).end();
     const signal = SIGNALS.find((name) => path.includes(name));
