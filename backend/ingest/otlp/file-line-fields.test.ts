@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { CONTEXT } from "./decoded-rows.fixture.ts";
 import { CONTAINER_LINES, containerLine, LINES, storedLine, WRITTEN_NS } from "./file-lines.fixture.ts";
-import { type LogLine, logLines } from "../../../test/fixtures/log-lines.ts";
+import { type LogLine, logLines, PLAIN_LINES } from "../../../test/fixtures/log-lines.ts";
 
 const READ_NS = String(BigInt(CONTEXT.receivedAtMs) * 1_000_000n);
 const ROWS = logLines(CONTEXT.receivedAtMs);
@@ -26,6 +26,11 @@ describe.each([
       labels: scope === LINES ? {} : { "log.iostream": "stdout" },
     });
   });
+});
+
+test.each(PLAIN_LINES)("%s: %s", (level, line) => {
+  const stored = storedLine(CONTAINER_LINES, containerLine(line));
+  expect([stored.level, stored.severity === "0"]).toEqual(level === "none" ? ["info", true] : [level, false]);
 });
 
 test("klog's time is that of the line if it is UTC", () => {

@@ -104,7 +104,7 @@ function readFields(at: usize, end: usize, hasEscape: bool, reference: u64): voi
       const result = lineJson.readJsonLine(start, end);
       // JSON that ends early is broken unless the rest of the line is elsewhere.
       if (result == lineJson.INVALID || (result == lineJson.ENDED && isWhole)) fields.forgetFields();
-    } else readTextLine(start, end, reference);
+    } else readTextLine(start, end, reference, start > at);
   }
   store<u8>(stop, after);
 }

@@ -257,22 +257,12 @@ export function levelOf(at: usize, end: usize): u32 {
   return isOneOf(named, FATAL_WORDS, 12) ? 6 : 0;
 }
 
-/** Levels with which a line may begin without a date. */
-const FIRST_WORDS = words("TRACE", "TRAC", "DEBUG", "DEBU", "INFO", "NOTICE", "WARN", "WARNING");
-const FIRST_SEVERE_WORDS = words("ERROR", "ERRO", "FATAL", "FATA", "PANIC", "PANI", "CRITICAL");
-
-export function isFirstWord(at: usize, end: usize): bool {
-  if (end - at < 4 || end - at > 8) return false;
-  const word = asWord(v128.load(at), <u8>(end - at));
-  return isOneOf(word, FIRST_WORDS, 8) || isOneOf(word, FIRST_SEVERE_WORDS, 7);
-}
-
 /** The first `length` bytes, at most 15, as the macro `words` stores a text. */
-function asWord(bytes: v128, length: u8): v128 {
+export function asWord(bytes: v128, length: u8): v128 {
   return i8x16.replace_lane(v128.and(bytes, i8x16.lt_u(INDEXES, i8x16.splat(length))), 15, length);
 }
 
-function isOneOf(word: v128, list: usize, count: usize): bool {
+export function isOneOf(word: v128, list: usize, count: usize): bool {
   for (let entry = list; entry < list + count * 16; entry += 16) {
     if (!v128.any_true(v128.xor(word, v128.load(entry)))) return true;
   }

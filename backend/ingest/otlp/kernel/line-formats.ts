@@ -1,15 +1,13 @@
-// Finds the fields of log lines that are not JSON: klog, logfmt, nginx's error log, and lines that begin with a date or a level. Invariants: only
-// the first MAX_SEARCHED_BYTES are read; the byte after the text is 0.
-import { isDigit } from "../../kernel/json";
-import { isFirstWord, keyOf, levelOf, setLevel, setTime, takeText, TIME } from "./line-fields";
+// Finds the fields of log lines that are not JSON: klog, logfmt, Redis, and the level in the head of all others. Invariants: only the first
+// MAX_SEARCHED_BYTES are read; the byte after the text is 0.
+import { COLON, isDigit } from "../../kernel/json";
+import { keyOf, setLevel, setTime, takeText, TIME } from "./line-fields";
+import { isClock, readHead } from "./line-head";
 import { nanoseconds, readKlogTime } from "./line-time";
 
 export const MAX_SEARCHED_BYTES: usize = 2048;
 /** Words of a logfmt line, pairs and others, that are searched. */
 const MAX_PAIRS: u32 = 256;
-/** A level is one of the first words of a line. */
-const MAX_WORDS_BYTES: usize = 160;
-const MAX_WORDS: u32 = 8;
 /** A time without a zone counts only if it is this close to the reference, so that it can only be UTC. */
 const MAX_ZONELESS_SKEW: u64 = 10 * 60 * 1000000000;
 
@@ -17,16 +15,17 @@ const EQUALS: u8 = 0x3d;
 const QUOTE: u8 = 0x22;
 const BLANK: u8 = 0x20;
 
-/** Takes the fields of the line from `at` to `end`; `reference` is when it was written or read. */
-export function readTextLine(at: usize, end: usize, reference: u64): void {
+/** Takes the fields of the line from `at` to `end`; `reference` is when it was written or read, `isIndented` whether blanks precede it. */
+export function readTextLine(at: usize, end: usize, reference: u64, isIndented: bool): void {
   if (end - at > MAX_SEARCHED_BYTES) end = at + MAX_SEARCHED_BYTES;
   if (isKlog(at, end)) return readKlog(at, reference);
   if (isKeyLetter(load<u8>(at))) {
     const keyEnd = keyEndOf(at, end);
     if (keyEnd < end && load<u8>(keyEnd) == EQUALS) return readLogfmt(at, end);
   }
-  if (isNginx(at, end)) return readNginx(at + 20, end);
-  if (isDated(at, end) || isLevelFirst(at, end)) readWords(at, end);
+  const mark = redisMark(at, end);
+  if (mark != 0) return readRedis(load<u8>(mark));
+  readHead(at, end, isIndented);
 }
 
 /** `I1129 10:00:00.123456 ` */
@@ -121,28 +120,17 @@ function quotedEnd(at: usize, end: usize): usize {
   return end;
 }
 
-/** `2026/11/29 10:00:00 [` */
-function isNginx(at: usize, end: usize): bool {
-  if (end - at < 24 || load<u8>(at, 4) != 0x2f || load<u8>(at, 7) != 0x2f || load<u16>(at, 19) != 0x5b20) return false;
-  return areDigits(at, 4) && areDigits(at + 5, 2) && areDigits(at + 8, 2) && load<u8>(at, 10) == BLANK && areDigits(at + 11, 2);
-}
-
-/** The level in lower case, in brackets; `at` is the bracket. */
-function readNginx(at: usize, end: usize): void {
-  const start = at + 1;
-  at = start;
-  while (at < end && <u8>(load<u8>(at) - 0x61) < 26) at++;
-  if (load<u16>(at) == 0x205d && at < end) setLevel(levelOf(start, at));
-}
-
-/** `2026-11-29 10:00:00` or `[2026-11-29T10:00:00` */
-function isDated(at: usize, end: usize): bool {
-  if (load<u8>(at) == 0x5b) at++;
-  if (end - at < 19 || load<u8>(at, 4) != 0x2d || load<u8>(at, 7) != 0x2d) return false;
-  const separator = load<u8>(at, 10);
-  if ((separator != 0x54 && separator != BLANK) || load<u8>(at, 13) != 0x3a || load<u8>(at, 16) != 0x3a) return false;
-  if (!areDigits(at, 4) || !areDigits(at + 5, 2) || !areDigits(at + 8, 2)) return false;
-  return areDigits(at + 11, 2) && areDigits(at + 14, 2) && areDigits(at + 17, 2);
+/** `1:M 29 Nov 2026 10:00:00.000 # `; returns the address of the mark before the last blank, or 0. */
+function redisMark(at: usize, end: usize): usize {
+  const start = at;
+  while (at < end && isDigit(load<u8>(at))) at++;
+  if (at == start || end - at < 30 || load<u8>(at) != COLON || load<u8>(at, 2) != BLANK) return 0;
+  const role = load<u8>(at, 1);
+  // One of MSCX
+  if (role != 0x4d && role != 0x53 && role != 0x43 && role != 0x58) return 0;
+  if (!areDigits(at + 3, 2) || load<u8>(at, 5) != BLANK || load<u8>(at, 9) != BLANK || !areDigits(at + 10, 4)) return 0;
+  if (load<u8>(at, 14) != BLANK || !isClock(at + 15) || load<u8>(at, 23) != 0x2e || !areDigits(at + 24, 3)) return 0;
+  return load<u8>(at, 27) == BLANK && load<u8>(at, 29) == BLANK ? at + 28 : 0;
 }
 
 function areDigits(at: usize, count: usize): bool {
@@ -150,47 +138,8 @@ function areDigits(at: usize, count: usize): bool {
   return true;
 }
 
-/** Whether the line begins with a level in capitals, such as `[ERROR] `, `<WARN>` or `INFO:`. */
-function isLevelFirst(at: usize, end: usize): bool {
-  const bracket = load<u8>(at);
-  if (bracket == 0x5b || bracket == 0x3c) at++;
-  const start = at;
-  while (at < end && <u8>(load<u8>(at) - 0x41) < 26) at++;
-  const after = load<u8>(at);
-  const isWordLonger = isKeyLetter(after) || isDigit(after) || after == EQUALS || after == 0x2d;
-  return !isWordLonger && isFirstWord(start, at);
-}
-
-/** Sets the first level in capitals among the first words. */
-function readWords(at: usize, end: usize): void {
-  if (end - at > MAX_WORDS_BYTES) end = at + MAX_WORDS_BYTES;
-  for (let word: u32 = 0; word < MAX_WORDS && at < end; word++) {
-    const start = at;
-    while (at < end && load<u8>(at) != BLANK && load<u8>(at) != 9) at++;
-    if (at == end && load<u8>(at) > BLANK) return;
-    const level = wordLevel(start, at);
-    if (level != 0) return setLevel(level);
-    at++;
-  }
-}
-
-/** The level of a word such as `[ERROR]`, `ERRO[0007]` or `WARNING:root:`; 0 if it has none. */
-function wordLevel(at: usize, end: usize): u32 {
-  while (at < end && isBracket(load<u8>(at))) at++;
-  const start = at;
-  while (at < end && <u8>(load<u8>(at) - 0x41) < 26) at++;
-  if (at < end && !isBracket(load<u8>(at))) return 0;
-  const next = at < end ? load<u8>(at) : 0;
-  if (next != 0 && next != 0x5b && next != 0x3a && bracketsEnd(at, end) != end) return 0;
-  return levelOf(start, at);
-}
-
-function bracketsEnd(at: usize, end: usize): usize {
-  while (at < end && isBracket(load<u8>(at))) at++;
-  return at;
-}
-
-/** One of []<>:,|- */
-function isBracket(byte: u8): bool {
-  return byte == 0x5b || byte == 0x5d || byte == 0x3a || byte == 0x3c || byte == 0x3e || byte == 0x2c || byte == 0x7c || byte == 0x2d;
+function readRedis(mark: u8): void {
+  if (mark == 0x23) setLevel(4);
+  else if (mark == 0x2a) setLevel(3);
+  else if (mark == 0x2d || mark == 0x2e) setLevel(2);
 }
