@@ -1,8 +1,9 @@
-// Parses level, time and trace from log lines: JSON, logfmt, klog, and lines that begin with a date or a level. Invariants: the body does not
+// Parses level, time and trace from log lines: JSON, logfmt, klog, Redis, and the level in the head of others. Invariants: the body does not
 // change; no line is dropped; a field is set only if it is certain. The beginning of each line is compared with the formats, and only a line
 // that looks structured is parsed, up to MAX_PARSED_LINE_BYTES. JSON is parsed by Go's own parser (fromJSON of the expression language), so
 // that no line can crash the collector.
 import { MAX_PARSED_LINE_BYTES } from "../../../agent-limits.ts";
+import { DOTNET_LEVELS, headExpressions, MAX_HEAD_CHARACTERS } from "./level-of-head.ts";
 
 /** Level names per severity, in lower case; the stored level is the group's name. Numbers are those of pino and bunyan. */
 const LEVELS: Readonly<Record<string, readonly string[]>> = {
@@ -14,10 +15,16 @@ const LEVELS: Readonly<Record<string, readonly string[]>> = {
   fatal: ["fatal", "fata", "ftl", "critical", "crit", "alert", "emerg", "emergency", "panic", "pani", "dpanic", "60"],
 };
 const LEVEL_NAMES = stringList(Object.values(LEVELS).flat());
-const LEVEL_WORDS = stringList(
+const HEAD_EXPRESSIONS = headExpressions(
   Object.values(LEVELS)
     .flat()
     .filter((word) => !/\d/.test(word)),
+);
+const HEAD_LEVELS = Object.fromEntries(
+  Object.entries(LEVELS).map(([level, words]) => {
+    const word = DOTNET_LEVELS[level];
+    return [level, word === undefined ? words : [...words, word]];
+  }),
 );
 
 /** Only the beginning of unstructured lines is searched, up to this length. */
@@ -31,15 +38,14 @@ const SPAN_KEYS = ["span_id", "spanId", "spanID", "SpanId", "span.id", "otelSpan
 
 const PLAIN = 'attributes["atherops.plain"]';
 const FIELDS = 'attributes["atherops.found"]';
+/** The beginning of a line in no other format, as `text`, and what the expressions find in it. */
+const HEAD = 'attributes["atherops.head"]';
 /** The line without colour codes. */
 const LINE = `(${PLAIN} ?? body)`;
 
 const KLOG = String.raw`^[IWEF][0-9]{4} [0-9:.]{15} `;
 const LOGFMT = String.raw`^[A-Za-z_][A-Za-z0-9_.@/-]*=`;
-const NGINX = String.raw`^[0-9]{4}/[0-9]{2}/[0-9]{2} [0-9:]{8} \[[a-z]+\] `;
-const DATED = String.raw`^\[?[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}`;
-const LEVEL_FIRST = String.raw`^[\[<]?(TRACE|TRAC|DEBUG|DEBU|INFO|NOTICE|WARN|WARNING|ERROR|ERRO|FATAL|FATA|PANIC|PANI|CRITICAL)([^A-Za-z0-9_=-]|$)`;
-const OTHER_FORMATS = [KLOG, LOGFMT, NGINX, DATED, LEVEL_FIRST];
+const REDIS = String.raw`^[0-9]+:[XCSM] [0-9]{2} [^ ]{3} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{3} . `;
 
 export interface LogFieldsInput {
   /** True if the container runtime stamps each line; otherwise, a line's time is compared with the current time. */
@@ -58,12 +64,13 @@ export function logFields(input: LogFieldsInput): object[] {
     { type: "copy", id: "fields-colours", from: "body", to: PLAIN, if: 'body contains "\\u001b[" and len(body) < 65536' },
     { type: "regex_replace", id: "fields-plain", regex_name: "ansi_control_sequences", field: PLAIN, if: `${PLAIN} != nil` },
     find("fields-json", `${LINE} startsWith "{" and len(body) < ${MAX_PARSED_LINE_BYTES}`, jsonExpression(input)),
-    find("fields-text", OTHER_FORMATS.map((format) => matches(LINE, format)).join(" or "), textExpression(input)),
+    find("fields-text", [KLOG, LOGFMT, REDIS].map((format) => matches(LINE, format)).join(" or "), textExpression(input)),
+    ...HEAD_OPERATORS,
     {
       type: "severity_parser",
       parse_from: `${FIELDS}.level`,
       preset: "none",
-      mapping: LEVELS,
+      mapping: HEAD_LEVELS,
       // The stored level is `level`: info, not 30 or Information.
       overwrite_text: true,
       if: `${FIELDS}?.level != nil`,
@@ -85,8 +92,46 @@ export function logFields(input: LogFieldsInput): object[] {
       on_error: "send_quiet",
     },
     { type: "remove", id: "fields-found", field: FIELDS, if: `${FIELDS} != nil` },
+    { type: "remove", id: "fields-head-end", field: HEAD, if: `${HEAD} != nil` },
     { type: "remove", id: "fields-uncoloured", field: PLAIN, if: `${PLAIN} != nil` },
   ];
+}
+
+/** An indented line, such as a member of a printed object, says no level. */
+const HEAD_OPERATORS: readonly object[] = [
+  {
+    type: "add",
+    id: "fields-head",
+    field: `${HEAD}.text`,
+    value: `EXPR(${LINE}[0:${MAX_HEAD_CHARACTERS}])`,
+    if: `${FIELDS} == nil and not (${LINE}[0:1] in ["", " ", "\\t", "\\n", "\\r", "{"])`,
+    on_error: "send_quiet",
+  },
+  headParser("capitals", `${HEAD} != nil`),
+  headParser("marked", `${HEAD} != nil`),
+  headParser("message", `${HEAD} != nil and ${HEAD}.capitals == nil and ${HEAD}.marked == nil`),
+  {
+    type: "add",
+    id: "fields-head-level",
+    field: FIELDS,
+    value: `EXPR(let found = ${HEAD};
+{"level": found.capitals != nil and (found.marked == nil or len(found.capitals.before) <= len(found.marked.before)) ? found.capitals.level
+  : (found.marked ?? found.message)?.level})`,
+    if: `${HEAD} != nil`,
+    on_error: "send_quiet",
+  },
+];
+
+function headParser(name: keyof typeof HEAD_EXPRESSIONS, condition: string): object {
+  return {
+    type: "regex_parser",
+    id: `fields-head-${name}`,
+    parse_from: `${HEAD}.text`,
+    parse_to: `${HEAD}.${name}`,
+    regex: HEAD_EXPRESSIONS[name],
+    if: condition,
+    on_error: "send_quiet",
+  };
 }
 
 function find(id: string, condition: string, expression: string): object {
@@ -107,16 +152,13 @@ ${selectValidFields(input)}`;
 
 function textExpression(input: LogFieldsInput): string {
   const plausible = (ns: string): string => `abs(${ns} - ${referenceTimeNs(input)}) < ${MAX_ZONELESS_SKEW_MS}000000`;
-  const words = 'split(replace(head[0:160], "\\t", " "), " ")[0:8]';
-  const word = 'split(split(trim(#, "[]<>:,|-"), "[")[0], ":")[0]';
   return `let head = ${LINE}[0:${MAX_SEARCHED_CHARACTERS}];
 let line = " " + head;
 let isKlog = ${matches("head", KLOG)};
 let isLogfmt = ${matches("head", LOGFMT)};
 let level = isKlog ? {"I": "info", "W": "warn", "E": "error", "F": "fatal"}[head[0:1]]
   : isLogfmt ? lower(${logfmtValueOfAny(["level", "lvl", "severity"])} ?? "")
-  : ${matches("head", NGINX)} ? split(split(head, "[")[1], "]")[0]
-  : lower(find(map(${words}, ${word}), upper(#) == # and lower(#) in ${LEVEL_WORDS}) ?? "");
+  : {"#": "warn", "*": "info", "-": "debug", ".": "debug"}[split(head, " ")[5]] ?? "";
 let when = isLogfmt ? ${logfmtValueOfAny(["time", "ts", "timestamp", "t"])} : nil;
 let trace = isLogfmt ? ${logfmtValueOfAny(["trace_id", "traceID", "traceId", "trace.id"])} : nil;
 let span = isLogfmt ? ${logfmtValueOfAny(["span_id", "spanID", "spanId", "span.id"])} : nil;
