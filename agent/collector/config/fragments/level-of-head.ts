@@ -10,7 +10,7 @@ const MAX_WORDS = 6;
 export const DOTNET_LEVELS: Readonly<Record<string, string>> = { trace: "trce", debug: "dbug", error: "fail" };
 
 const BLANK = String.raw`[ \t\r\n]`;
-const TEXT = String.raw`[^ \t\r\n]*`;
+const TEXT = String.raw`[^ \t\r\n]*?`;
 const MARK = String.raw`[\[\](){}<>|:,;]`;
 const OPENING = String.raw`[\[({<]`;
 const INSIDE = String.raw`[^\])}>"]*?`;
@@ -34,6 +34,6 @@ export function headExpressions(levels: readonly string[]): Readonly<Record<"cap
     capitals: String.raw`^(?P<before>${HEAD}(?:${WORD}${OPENING}(?:${INSIDE}[ \t\r\n|:,;\[({<])??)??${capitals}`,
     // `error: `, `[error]`, `[core:error]`, `<Error> `, or a level before a tab or `|`.
     marked: String.raw`^(?P<before>${HEAD}(?:${WORD}(?:[\[<]|${OPENING}${INSIDE}[:\[<])${BLANK}*)??)${anyCase}(?::(?:${BLANK}|$)|[\t|]|${BLANK}*(?:\]|>${BLANK}))`,
-    message: String.raw`^(?P<before>${HEAD}(?:${LETTERS}|${WORD}${OPENING}${INSIDE})${TIME}(?:(?:${TEXT}${BLANK}+){1,${MAX_WORDS}}?(?:${TEXT}${MARK})?|${TEXT}${MARK})${capitals}`,
+    message: String.raw`^(?P<before>${HEAD}(?:${LETTERS}|${WORD}${OPENING}${INSIDE})${TIME}(?:(?:${TEXT}${BLANK}+){1,${MAX_WORDS}}?(?:${TEXT}${MARK})??|${TEXT}${MARK})${capitals}`,
   };
 }

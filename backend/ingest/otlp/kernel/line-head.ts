@@ -101,13 +101,22 @@ export function readHead(at: usize, end: usize, isIndented: bool): void {
 function capitalLevel(at: usize, end: usize): u32 {
   while (at < end) {
     const stop = capitalsEnd(at, end);
-    const level = stop == end || load<u8>(stop) == SLASH ? levelOf(at, stop) : 0;
+    const level = stop == end || load<u8>(stop) == SLASH ? namedLevel(at, stop) : 0;
     if (level != 0) return level;
     at = stop;
     while (at < end && load<u8>(at) != POINT) at++;
     at++;
   }
   return 0;
+}
+
+/** The letters with which names of levels begin, acdefinpstvw, as bits. */
+const FIRST_LETTERS: u32 = 7119165;
+
+/** The level that the letters name; most words begin with another letter or are too short, so their names are not compared. */
+function namedLevel(at: usize, end: usize): u32 {
+  if (end - at < 3 || !((FIRST_LETTERS >> ((load<u8>(at) | 0x20) - 0x61)) & 1)) return 0;
+  return levelOf(at, end);
 }
 
 function capitalsEnd(at: usize, end: usize): usize {
@@ -130,7 +139,7 @@ function isMarked(at: usize, end: usize): bool {
 const DOTNET_WORDS = words("trce", "dbug", "fail");
 
 function anyLevel(start: usize, end: usize): u32 {
-  const level = levelOf(start, end);
+  const level = namedLevel(start, end);
   if (level != 0 || end - start != 4) return level;
   const word = asWord(v128.or(v128.load(start), i8x16.splat(0x20)), 4);
   if (isOneOf(word, DOTNET_WORDS, 1)) return 1;
