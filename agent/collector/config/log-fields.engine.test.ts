@@ -7,7 +7,7 @@ import { startCollector } from "../../../test/fixtures/collector.ts";
 import { eventually, freeAddresses, temporaryFolder } from "../../../test/fixtures/processes.ts";
 import { startLogFiles } from "./render.fixture.ts";
 import { markOf, withLine } from "../../../backend/ingest/otlp/file-lines.ts";
-import { type LogLine, logLines } from "../../../test/fixtures/log-lines.ts";
+import { type LogLine, logLines, PLAIN_LINES } from "../../../test/fixtures/log-lines.ts";
 import type { Json } from "../../../backend/ingest/json-message.ts";
 import { readSettings } from "../../settings.ts";
 import { configFromSettings } from "./config-from-settings.ts";
@@ -28,8 +28,13 @@ const NAMES = [
   "JSON, ahead; JSON, without a zone; JSON, no trace; JSON, deep; free text; odd logfmt; escape; brace",
 ].flatMap((names) => names.split("; "));
 const all = logLines(NOW_MS);
+/** One of four plain lines; level-of-head.test.ts compares all. */
+const PLAIN = PLAIN_LINES.filter(([, line], index) => index % 4 === 0 && !line.includes("\n")).map(
+  ([level, line], index): [string, LogLine] => [`plain-${index}`, level === "none" ? { line } : { line, level }],
+);
 const ROWS: Readonly<Record<string, LogLine>> = {
   ...Object.fromEntries(NAMES.map((name) => [name.toLowerCase().replaceAll(/\W+/g, "-"), all[name] as LogLine])),
+  ...Object.fromEntries(PLAIN),
   klog: { line: `E${klogTime}       1 leader.go:12] "a" err="b"`, level: "error", time: `${Date.parse(near)}000000` },
 };
 
