@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { ALERTS_PASSWORD, alertingApp, RULES_PASSWORD, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import type { RuleFilter } from "../engines/vmalert/vmalert-client.ts";
 import { createLog } from "../log.ts";
@@ -41,8 +41,11 @@ describe.each([
   ["with a vmalert for dry runs", { withoutDryRun: false, external: false }],
   ["without one, on an evaluator elsewhere", { withoutDryRun: true, external: true }],
 ])("a stored rule that the evaluator rejects, %s", (_where, options) => {
+  let service: AlertingApp;
+  beforeAll(async () => void (service = await alertingApp(options)));
+  afterAll(async () => await service?.[Symbol.asyncDispose]());
+
   test("is found and withheld with the reason, and all other rules before and after it are loaded", async () => {
-    await using service = await alertingApp(options);
     const table = new RuleTable(service.database.tables<AlertingTables>());
     const [one, two] = [await service.makeOrg(), await service.makeOrg()];
     const before = await table.create(one, body("before"));
@@ -62,7 +65,6 @@ describe.each([
   });
 
   test("is found if it records the burn rates of an objective of an organisation without other rules", async () => {
-    await using service = await alertingApp(options);
     const db = service.database.tables<AlertingTables>();
     const [one, two] = [await service.makeOrg(), await service.makeOrg()];
     const slos = new SloTable(db);
@@ -101,35 +103,39 @@ test("withholds a stored rule with an unreadable `for` with the reason, and load
   expect(sets.get(orgId)?.rules.map((rule) => rule.name)).toEqual(["other"]);
 });
 
-test("an external evaluator gets the rules from the listener, and a change immediately", async () => {
-  await using service = await alertingApp({ external: true });
-  const orgId = await service.makeOrg();
-  await service.push(orgId, "metric 1");
-  const { id } = (await service.call("POST", "/rules", `${orgId}:admin`, { name: "a", severity: "info", expr: "metric == 1" })).json();
-  await vi.waitFor(async () => expect(await status(service, orgId, id)).toMatchObject({ state: "firing" }), SOON);
-  const seen = await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text();
-  expect(seen).toContain(id);
-  expect(seen).not.toContain(RULES_PASSWORD);
-  await service.call("DELETE", `/rules/${id}`, `${orgId}:admin`);
-  await vi.waitFor(async () => expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).not.toContain(id), SOON);
-});
+describe("an external evaluator", () => {
+  let service: AlertingApp;
+  beforeAll(async () => void (service = await alertingApp({ external: true })));
+  afterAll(async () => await service?.[Symbol.asyncDispose]());
 
-test("the rules listener accepts alerts with their own password only, because vmalert logs that of the rules", async () => {
-  await using service = await alertingApp({ external: true });
-  const url = `http://127.0.0.1:${service.rulesPort}`;
-  const ask = async (path: string, password?: string, method = "GET"): Promise<number> => {
-    const authorization = `Basic ${Buffer.from(`vmalert:${password}`).toString("base64")}`;
-    return (await fetch(url + path, { method, headers: password === undefined ? {} : { authorization } })).status;
-  };
-  expect(await ask("/rules", RULES_PASSWORD)).toBe(200);
-  expect(await ask("/rules")).toBe(401);
-  expect(await ask("/rules", "wrong")).toBe(401);
-  expect(await ask("/rules/", RULES_PASSWORD)).toBe(404);
-  expect(await ask("/rules", RULES_PASSWORD, "POST")).toBe(404);
-  expect(await ask("/metrics", RULES_PASSWORD)).toBe(404);
-  expect(await ask("/api/v2/alerts", RULES_PASSWORD, "POST")).toBe(401);
-  expect(await ask("/rules", ALERTS_PASSWORD)).toBe(401);
-  expect(await ask("/api/v2/alerts", ALERTS_PASSWORD, "POST")).not.toBe(401);
+  test("gets the rules from the listener, and a change immediately", async () => {
+    const orgId = await service.makeOrg();
+    await service.push(orgId, "metric 1");
+    const { id } = (await service.call("POST", "/rules", `${orgId}:admin`, { name: "a", severity: "info", expr: "metric == 1" })).json();
+    await vi.waitFor(async () => expect(await status(service, orgId, id)).toMatchObject({ state: "firing" }), SOON);
+    const seen = await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text();
+    expect(seen).toContain(id);
+    expect(seen).not.toContain(RULES_PASSWORD);
+    await service.call("DELETE", `/rules/${id}`, `${orgId}:admin`);
+    await vi.waitFor(async () => expect(await (await fetch(`${service.evaluator.url}/api/v1/rules`)).text()).not.toContain(id), SOON);
+  });
+
+  test("the rules listener accepts alerts with their own password only, because vmalert logs that of the rules", async () => {
+    const url = `http://127.0.0.1:${service.rulesPort}`;
+    const ask = async (path: string, password?: string, method = "GET"): Promise<number> => {
+      const authorization = `Basic ${Buffer.from(`vmalert:${password}`).toString("base64")}`;
+      return (await fetch(url + path, { method, headers: password === undefined ? {} : { authorization } })).status;
+    };
+    expect(await ask("/rules", RULES_PASSWORD)).toBe(200);
+    expect(await ask("/rules")).toBe(401);
+    expect(await ask("/rules", "wrong")).toBe(401);
+    expect(await ask("/rules/", RULES_PASSWORD)).toBe(404);
+    expect(await ask("/rules", RULES_PASSWORD, "POST")).toBe(404);
+    expect(await ask("/metrics", RULES_PASSWORD)).toBe(404);
+    expect(await ask("/api/v2/alerts", RULES_PASSWORD, "POST")).toBe(401);
+    expect(await ask("/rules", ALERTS_PASSWORD)).toBe(401);
+    expect(await ask("/api/v2/alerts", ALERTS_PASSWORD, "POST")).not.toBe(401);
+  });
 });
 
 /** An evaluator elsewhere that fetches what is newest at that moment, and organisations whose rules change without any request. */

@@ -4,9 +4,9 @@ import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { execa } from "execa";
-import { expect, test, vi } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { toolPath } from "../../hack/fetch-tools.ts";
-import { alertingApp } from "../../test/fixtures/alerting-app.ts";
+import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { renderGroup, renderRuleFile, type RuleGroup } from "../engines/vmalert/rule-files.ts";
 import type { AlertingTables } from "./alert-rule-table.ts";
@@ -31,6 +31,10 @@ const BODY: SloBody = {
   labels: { team: "shop" },
 };
 
+let service: AlertingApp;
+beforeAll(async () => void (service = await alertingApp()));
+afterAll(async () => await service?.[Symbol.asyncDispose]());
+
 /** Events of a minute, as the recorder writes them. */
 function lines(slo: { id: string; definition: string }, minuteMs: number, { good, total }: { good: number; total: number }): string {
   const labels = (event: string): string => `${EVENTS}{slo_id="${slo.id}",definition="${slo.definition}",event="${event}"}`;
@@ -39,7 +43,6 @@ function lines(slo: { id: string; definition: string }, minuteMs: number, { good
 }
 
 test("alerts of every row of the table fire and resolve where both windows burn at its rate, and at no other time", async () => {
-  await using service = await alertingApp();
   using folder = temporaryFolder();
   const orgId = await service.makeOrg();
   const db = service.database.tables<AlertingTables>();
@@ -133,7 +136,6 @@ test("alerts of every row of the table fire and resolve where both windows burn 
 });
 
 test("a rule fires in a running service when its budget burns, and resolves when good events outnumber the bad ones", async () => {
-  await using service = await alertingApp();
   const orgId = await service.makeOrg();
   const admin = `${orgId}:admin`;
   const { name, objective, indicator } = BODY;
@@ -177,7 +179,6 @@ test("a rule fires in a running service when its budget burns, and resolves when
 });
 
 test("an objective that is wrong is refused with its field", async () => {
-  await using service = await alertingApp();
   const admin = `${await service.makeOrg()}:admin`;
   const availability = { service: "a" };
   const total = "increase(a[$window])";
@@ -202,7 +203,6 @@ test("an objective that is wrong is refused with its field", async () => {
 });
 
 test("a comment at the end of an expression does not hide what follows it", async () => {
-  await using service = await alertingApp();
   const orgId = await service.makeOrg();
   const indicator = { promql: { good: "increase(a[$window]) # )", total: "increase(a[$window])" } };
   const answer = await service.call("POST", "/slos", `${orgId}:admin`, { name: "x", objective: 99, indicator });

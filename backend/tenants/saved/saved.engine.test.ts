@@ -1,9 +1,11 @@
 // Dashboards and saved views over HTTP, on both engines of the relational store.
+import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { accountsApp, type AccountsApp, makeOrg, type Org } from "../../../test/fixtures/accounts-app.ts";
 import { describeOnEachStore } from "../../../test/fixtures/each-store.ts";
 import { MAX_DASHBOARDS } from "../tenant-limits.ts";
 import { registerSavedRoutes } from "./saved-item-routes.ts";
+import type { SavedTables } from "./saved-item-table.ts";
 
 const PANEL = {
   title: "<b>up</b>",
@@ -78,7 +80,12 @@ describeOnEachStore((store) => {
 
   test("limits the dashboards of an organisation", async () => {
     const org = await makeOrg(backend);
-    for (let count = 0; count < MAX_DASHBOARDS; count++) await save(org, dashboard(`d${count}`));
+    const db = store.database.tables<SavedTables>();
+    const id = await save(org, dashboard("first"));
+    const row = await db.selectFrom("saved_items").selectAll().where("id", "=", id).executeTakeFirstOrThrow();
+    const others = Array.from({ length: MAX_DASHBOARDS - 2 }, (_, at) => ({ ...row, id: randomUUID(), name: `d${at}` }));
+    await db.insertInto("saved_items").values(others).execute();
+    await save(org, dashboard("last"));
     expect((await call("POST", "/api/dashboards", org, dashboard("one more"))).json()).toMatchObject({ error: "limit_reached" });
     expect((await call("POST", "/api/dashboards", blue, dashboard("of another"))).statusCode).toBe(201);
   });
