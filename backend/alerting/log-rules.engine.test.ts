@@ -300,7 +300,7 @@ describeOnEachStore((engine) => {
     ).toEqual([{ values: ["shop"], count: 3 }]);
   });
 
-  test("keeps firing while nothing is counted, and resolves after another process took over", async () => {
+  engine.once("keeps firing while nothing is counted, and resolves after another process took over", async () => {
     const { orgId, bearer } = await org();
     await send(orgId, "shop", ["a", "b", "c"]);
     const id = await create(bearer, body({ by: ["source"] }));
@@ -421,7 +421,7 @@ describeOnEachStore((engine) => {
       await counts().updateTable("log_counts").set({ due_at: null }).where("rule_id", "not in", [id, next]).execute();
       read = async (_orgId, { admit }) => {
         // The wait for queries of others, before the count is admitted.
-        await sleep(3000);
+        await sleep(600);
         admit?.();
         return Buffer.from("") as never;
       };
@@ -431,8 +431,8 @@ describeOnEachStore((engine) => {
         const found = (await rows.execute()).toSorted((a, b) => Number(b.counted_at !== null) - Number(a.counted_at !== null));
         return found[0]?.counted_at ? found : undefined;
       });
-      expect(first?.took_ms).toBeGreaterThanOrEqual(2999);
-      expect(other?.due_at?.getTime()).toBeLessThan((first?.counted_at?.getTime() ?? 0) + 5 * 2999);
+      expect(first?.took_ms).toBeGreaterThanOrEqual(599);
+      expect(other?.due_at?.getTime()).toBeLessThan((first?.counted_at?.getTime() ?? 0) + 5 * 599);
     });
 
     engine.once("organisations whose queries leave no slot for their own rules delay no other organisation", async () => {

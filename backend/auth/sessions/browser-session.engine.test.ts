@@ -49,7 +49,7 @@ describeOnEachStore((store) => {
     return { ...made, id: answer.json().user_id as string };
   };
 
-  test("is a __Host cookie hidden from scripts over TLS, and a plain one on loopback without TLS", async () => {
+  store.once("is a __Host cookie hidden from scripts over TLS, and a plain one on loopback without TLS", async () => {
     const remote = await opened(org, { host: "telemetry.example.com" });
     expect([remote.statusCode, remote.headers["set-cookie"]]).toEqual([
       204,

@@ -169,7 +169,7 @@ describeOnEachStore((store) => {
     expect(listed[0]).toMatchObject({ name: "0 first of its page", created_by: user.email });
   });
 
-  test("is accepted under the previous secret, but not with another secret, algorithm, issuer, end or organisation", async () => {
+  store.once("is accepted under the previous secret, but not with another secret, algorithm, issuer, end or organisation", async () => {
     const { token } = await made();
     expect((await logs(basic(await forge(token, {}, { secret: Buffer.from(PREVIOUS_SECRET) })))).statusCode).toBe(200);
     const [header, payload, signature] = token.split(".");
@@ -195,7 +195,7 @@ describeOnEachStore((store) => {
       for (const way of [`Bearer ${one}`, basic(one)]) expect(brief(await logs(way)), one).toEqual([401, "invalid_token"]);
   });
 
-  test("and a session are not interchangeable", async () => {
+  store.once("and a session are not interchangeable", async () => {
     const { token } = await made();
     expect(brief(await logs(basic(red.token)))).toEqual([401, "invalid_token"]);
     const { sub, epoch } = decodeJwt(red.token);
@@ -209,7 +209,7 @@ describeOnEachStore((store) => {
         for (const url of ["/query/logs", "/api/users"]) expect(brief(await ask(url, way)), one).toEqual([401, "invalid_token"]);
   });
 
-  test("an agent's key or an invalid credential reads nothing", async () => {
+  store.once("an agent's key or an invalid credential reads nothing", async () => {
     const { token } = await made();
     const { api_key: key } = await directKey(backend, red.token);
     const none = [

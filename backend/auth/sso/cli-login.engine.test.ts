@@ -212,13 +212,13 @@ describeOnEachStore((store) => {
     expect(await refusedOf(other)).toEqual(NOT_LED);
   });
 
-  test("escapes the provider's text on the page", async () => {
+  store.once("escapes the provider's text on the page", async () => {
     const account = randomUUID();
     await provider.account(account, { email: `<b>'"&amp;${account}@example.com`, email_verified: true, groups: ["owners"] });
     expect((await asked(startUrl(), account)).html).toContain(`&lt;b&gt;&#39;&quot;&amp;amp;${account}@example.com`);
   });
 
-  test("accepts the URL that a browser on another machine ended at, and no other", async () => {
+  store.once("accepts the URL that a browser on another machine ended at, and no other", async () => {
     const command = login({ isTTY: true });
     const ended = await browse(await command.address(), await person());
     const location = new URL(String(ended.headers.get("location")));
@@ -230,7 +230,7 @@ describeOnEachStore((store) => {
     expect(await command.code).toBe(0);
   });
 
-  test("ignores requests of other pages and names of the machine, without output", async () => {
+  store.once("ignores requests of other pages and names of the machine, without output", async () => {
     const command = login();
     const port = Number(new URL(await command.address()).searchParams.get("cli_port"));
     const state = new URL(await command.address()).searchParams.get("cli_state");
@@ -250,7 +250,7 @@ describeOnEachStore((store) => {
     await expect(send("/")).rejects.toThrow("ECONNREFUSED");
   });
 
-  test("reports immediately that there is no single sign-on, without a request for an e-mail address", async () => {
+  store.once("reports immediately that there is no single sign-on, without a request for an e-mail address", async () => {
     const without = await opened(false);
     const address = await without.app.listen({ host: "127.0.0.1", port: 0 });
     expect((await runClient("login --sso", { url: address, sessionFile })).err).toContain("single sign-on is not configured");
@@ -274,7 +274,7 @@ describeOnEachStore((store) => {
     for (const other of ["", "a.b.c", `${(await codeFor(account)).slice(0, -4)}AAAA`]) expect(await exchange(other)).toEqual(REFUSED);
   });
 
-  test("a code is no credential, and other signed values are no code", async () => {
+  store.once("a code is no credential, and other signed values are no code", async () => {
     const account = await person();
     const code = await codeFor(account);
     expect((await backend.call("GET", "/api/users", { bearer: code })).statusCode).toBe(401);
@@ -294,19 +294,20 @@ describeOnEachStore((store) => {
     expect(await exchange(code)).toEqual(REFUSED);
   });
 
-  test.each<Record<string, string>>([
+  for (const wrong of [
     { cli_port: "80" },
     { cli_port: "70000" },
     { cli_port: "40000/@evil.example" },
     { cli_state: "short" },
     { cli_challenge: "x".repeat(42) },
     { return_to: "/" },
-  ])("rejects a login that redirects to anything but a port of this machine: %j", async (wrong) => {
-    const answer = await fetch(startUrl(wrong), { redirect: "manual" });
-    expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([400, "invalid_parameter"]);
-  });
+  ])
+    store.once(`rejects a login that redirects to anything but a port of this machine: ${JSON.stringify(wrong)}`, async () => {
+      const answer = await fetch(startUrl(wrong), { redirect: "manual" });
+      expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([400, "invalid_parameter"]);
+    });
 
-  test("rejects a port alone", async () => {
+  store.once("rejects a port alone", async () => {
     const answer = await fetch(`${url}/api/auth/oidc/start?cli_port=40000`, { redirect: "manual" });
     expect([answer.status, ((await answer.json()) as { message: string }).message]).toEqual([
       400,

@@ -163,12 +163,12 @@ describeOnEachStore((store) => {
       expect(changes.at(-1)?.subject).toMatchObject({ label_limits: JSON.stringify(SHOP) });
     });
 
-    test("can start at one replica and end at another", async () => {
+    store.once("can start at one replica and end at another", async () => {
       const { at, cookies } = await answered(await person({ groups: ["readers"] }));
       expect((await callback(at, cookies, replica)).statusCode).toBe(200);
     });
 
-    test("uses PKCE, state and nonce, and a cookie for this host for ten minutes", async () => {
+    store.once("uses PKCE, state and nonce, and a cookie for this host for ten minutes", async () => {
       const began = await backend.call("GET", "/api/auth/oidc/start", { headers: { host: "telemetry.example.com" } });
       const asked = new URL(String(began.headers.location)).searchParams;
       expect(Object.fromEntries(asked)).toMatchObject({
@@ -184,7 +184,7 @@ describeOnEachStore((store) => {
       expect(began.headers["cache-control"]).toBe("no-store");
     });
 
-    test("redirects only to paths of this host", async () => {
+    store.once("redirects only to paths of this host", async () => {
       const account = await person({ groups: ["readers"] });
       const done = await login(account, `?return_to=${encodeURIComponent("/console/?view=logs#now")}`);
       expect([done.statusCode, done.headers.location]).toEqual([303, "/console/?view=logs#now"]);
@@ -215,7 +215,7 @@ describeOnEachStore((store) => {
   });
 
   describe("rejects a login", () => {
-    test.each([
+    for (const [title, claims] of [
       ["no groups", {}],
       ["groups that open nothing", { groups: ["unknown"] }],
       ["a number", { groups: 7 }],
@@ -223,27 +223,28 @@ describeOnEachStore((store) => {
       ["lists of lists", { groups: [["readers"], null, 1] }],
       ["as many as one can claim", { groups: Array.from({ length: 20_000 }, (_, at) => `group-${at}`) }],
       ["a name of everything", { groups: ["__proto__", "constructor"] }],
-    ])("with %s, with a reason, and creates no user", async (_title, claims) => {
-      const account = await person(claims);
-      const done = await login(account);
-      expect(brief(done)).toEqual([403, "forbidden"]);
-      expect(done.json().message).toMatch(/none of your groups/);
-      expect(cookiesOf(done)).toEqual({});
-      expect((await users(org)).some(({ email }) => email.startsWith(account))).toBe(false);
-    });
+    ] as const)
+      store.once(`with ${title}, with a reason, and creates no user`, async () => {
+        const account = await person(claims);
+        const done = await login(account);
+        expect(brief(done)).toEqual([403, "forbidden"]);
+        expect(done.json().message).toMatch(/none of your groups/);
+        expect(cookiesOf(done)).toEqual({});
+        expect((await users(org)).some(({ email }) => email.startsWith(account))).toBe(false);
+      });
 
     test("if the group belongs to an organisation that does not exist", async () => {
       const done = await login(await person({ groups: ["lost"] }));
       expect([...brief(done), done.json().message]).toEqual([403, "forbidden", expect.stringContaining("does not exist")]);
     });
 
-    test("with a nonce of another browser", async () => {
+    store.once("with a nonce of another browser", async () => {
       const account = await person({ groups: ["readers"] });
       const { at, cookies } = await answered(account, { alter: (url) => url.searchParams.set("nonce", "an-attackers") });
       expect(brief(await callback(at, cookies))).toEqual([401, "login_refused"]);
     });
 
-    test("with another state, in another browser, and in one that started no login", async () => {
+    store.once("with another state, in another browser, and in one that started no login", async () => {
       const account = await person({ groups: ["readers"] });
       const { at, cookies } = await answered(account);
       const altered = new URL(at);
@@ -264,19 +265,19 @@ describeOnEachStore((store) => {
       expect([...brief(elsewhere), elsewhere.json().message]).toEqual([401, "login_refused", expect.stringContaining("invalid_grant")]);
     });
 
-    test("with an issuer of another provider", async () => {
+    store.once("with an issuer of another provider", async () => {
       const { at, cookies } = await answered(await person({ groups: ["readers"] }));
       at.searchParams.set("iss", "https://another.example");
       expect(brief(await callback(at, cookies))).toEqual([401, "login_refused"]);
     });
 
-    test("that started more than ten minutes ago", async () => {
+    store.once("that started more than ten minutes ago", async () => {
       const { at, cookies } = await answered(await person({ groups: ["readers"] }));
       clock.ms += 10 * 60_000 + 1000;
       expect(brief(await callback(at, cookies))).toEqual([401, "login_refused"]);
     });
 
-    test("with an expired token", async () => {
+    store.once("with an expired token", async () => {
       const late = await opened(settings(slow.issuer));
       const account = randomUUID();
       await slow.account(account, { email: `${account}@example.com`, email_verified: true, groups: ["readers"] });
@@ -285,7 +286,7 @@ describeOnEachStore((store) => {
       await late[Symbol.asyncDispose]();
     });
 
-    test("if the provider itself rejects it", async () => {
+    store.once("if the provider itself rejects it", async () => {
       const began = await start();
       const state = new URL(String(began.headers.location)).searchParams.get("state");
       const at = new URL(`${CALLBACK}?error=access_denied&error_description=%3Cscript%3E&state=${state}&iss=${provider.issuer}`);
@@ -294,17 +295,17 @@ describeOnEachStore((store) => {
       expect(done.body).not.toContain("script");
     });
 
-    describe("shows browsers a page", () => {
-      const HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
-      const refusal = async (at: URL, cookies: Record<string, string>, accept = HTML): Promise<Answer> =>
-        await get(`${at.pathname}${at.search}`, cookies, backend, { accept });
-      const words = ({ body }: Answer): string | undefined => /<p>([^<]*)<\/p>/.exec(body)?.[1];
+    const HTML = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    const refusal = async (at: URL, cookies: Record<string, string>, accept = HTML): Promise<Answer> =>
+      await get(`${at.pathname}${at.search}`, cookies, backend, { accept });
+    const words = ({ body }: Answer): string | undefined => /<p>([^<]*)<\/p>/.exec(body)?.[1];
 
-      test.each([
-        ["that is too late", "This browser did not begin a login within the last ten minutes."],
-        ["that the provider denied", "The identity provider rejected this login: access_denied."],
-        ["with another state", "The identity provider rejected this login: OAUTH_INVALID_RESPONSE."],
-      ])("for a login %s", async (which, why) => {
+    for (const [which, why] of [
+      ["that is too late", "This browser did not begin a login within the last ten minutes."],
+      ["that the provider denied", "The identity provider rejected this login: access_denied."],
+      ["with another state", "The identity provider rejected this login: OAUTH_INVALID_RESPONSE."],
+    ] as const)
+      store.once(`with a page in a browser: a login ${which}`, async () => {
         const began = await start();
         const at = new URL(`${CALLBACK}?error=access_denied&error_description=%3Cscript%3E&iss=${provider.issuer}`);
         const state = new URL(String(began.headers.location)).searchParams.get("state") ?? "";
@@ -327,15 +328,14 @@ describeOnEachStore((store) => {
         expect(brief(json)).toEqual([401, "login_refused"]);
       });
 
-      test("for a login that no browser started, or without a grant", async () => {
-        const elsewhere = await refusal(new URL(`http://${HOST}/api/auth/oidc/start?return_to=//evil.example`), {});
-        expect([elsewhere.statusCode, words(elsewhere)]).toEqual([400, "return_to: must be a path of this server, such as /."]);
-        expect(elsewhere.headers["cache-control"]).toBe("no-store");
-        const { at, cookies } = await answered(await person({}));
-        expect(words(await refusal(at, cookies))).toBe(
-          "None of your groups grants access to an organisation: ask an operator to change OIDC_GROUPS.",
-        );
-      });
+    store.once("with a page in a browser: a login that no browser started, or without a grant", async () => {
+      const elsewhere = await refusal(new URL(`http://${HOST}/api/auth/oidc/start?return_to=//evil.example`), {});
+      expect([elsewhere.statusCode, words(elsewhere)]).toEqual([400, "return_to: must be a path of this server, such as /."]);
+      expect(elsewhere.headers["cache-control"]).toBe("no-store");
+      const { at, cookies } = await answered(await person({}));
+      expect(words(await refusal(at, cookies))).toBe(
+        "None of your groups grants access to an organisation: ask an operator to change OIDC_GROUPS.",
+      );
     });
 
     test("for an unused address that the provider has not verified, unless OIDC_ALLOW_UNVERIFIED_EMAIL is set", async () => {
@@ -350,7 +350,7 @@ describeOnEachStore((store) => {
       expect((await login(account)).json().email).toBe(`${account}@example.com`);
     });
 
-    test("without a usable e-mail address", async () => {
+    store.once("without a usable e-mail address", async () => {
       for (const claims of [{ email: undefined }, { email_verified: false }, { email: "no address" }, { email: "a\u0007@b" }])
         expect(brief(await login(await person({ groups: ["readers"], ...claims })))).toEqual([403, "forbidden"]);
     });
@@ -373,7 +373,7 @@ describeOnEachStore((store) => {
       expect(brief(set)).toEqual([409, "conflict"]);
     });
 
-    test("is not taken over if the ID token contains its address and userinfo another one as verified", async () => {
+    store.once("is not taken over if the ID token contains its address and userinfo another one as verified", async () => {
       const { email, password } = await withPassword("admin");
       const elsewhere = { groups: ["owners"], email: `${randomUUID()}@example.com`, email_verified: true };
       expect(brief(await login(await person({ ...elsewhere, id_token: { email } })))).toEqual([409, "conflict"]);
@@ -416,25 +416,28 @@ describeOnEachStore((store) => {
     await own[Symbol.asyncDispose]();
   });
 
-  test("with PASSWORD_LOGIN=false the first operator can log in, and responses do not reveal whether a password is correct", async () => {
-    const strict = await opened({ ...settings(), PASSWORD_LOGIN: "false" });
-    const second = { email: `${randomUUID()}@example.com`, password: randomUUID() };
-    const body = { ...second, role: "operator" };
-    expect((await backend.call("POST", "/api/users", { bearer: await backend.login(), body })).statusCode).toBe(201);
-    const tried = (email: string, password: string, path = "login") =>
-      strict.call("POST", `/api/auth/${path}`, { body: { email, password } });
-    expect((await tried(OPERATOR.email, OPERATOR.password)).statusCode).toBe(200);
-    expect((await tried(OPERATOR.email, OPERATOR.password, "session")).statusCode).toBe(204);
-    for (const path of ["login", "session"]) {
-      const right = await tried(second.email, second.password, path);
-      expect(brief(right)).toEqual([401, "invalid_credentials"]);
-      expect((await tried(second.email, "wrong password", path)).body).toBe(right.body);
-      expect((await tried(org.email, org.password, path)).body).toBe(right.body);
-    }
-    await strict[Symbol.asyncDispose]();
-  });
+  store.once(
+    "with PASSWORD_LOGIN=false the first operator can log in, and responses do not reveal whether a password is correct",
+    async () => {
+      const strict = await opened({ ...settings(), PASSWORD_LOGIN: "false" });
+      const second = { email: `${randomUUID()}@example.com`, password: randomUUID() };
+      const body = { ...second, role: "operator" };
+      expect((await backend.call("POST", "/api/users", { bearer: await backend.login(), body })).statusCode).toBe(201);
+      const tried = (email: string, password: string, path = "login") =>
+        strict.call("POST", `/api/auth/${path}`, { body: { email, password } });
+      expect((await tried(OPERATOR.email, OPERATOR.password)).statusCode).toBe(200);
+      expect((await tried(OPERATOR.email, OPERATOR.password, "session")).statusCode).toBe(204);
+      for (const path of ["login", "session"]) {
+        const right = await tried(second.email, second.password, path);
+        expect(brief(right)).toEqual([401, "invalid_credentials"]);
+        expect((await tried(second.email, "wrong password", path)).body).toBe(right.body);
+        expect((await tried(org.email, org.password, path)).body).toBe(right.body);
+      }
+      await strict[Symbol.asyncDispose]();
+    },
+  );
 
-  test("while the provider is unavailable, a login returns 503, passwords work, and single sign-on recovers", async () => {
+  store.once("while the provider is unavailable, a login returns 503, passwords work, and single sign-on recovers", async () => {
     const gone = await IdentityProvider.start(CALLBACK);
     const lonely = await opened(settings(gone.issuer));
     await gone.stop();
@@ -449,9 +452,9 @@ describeOnEachStore((store) => {
     await gone.stop();
     expect(brief(await callback(at, cookies, lonely))).toEqual([503, "unavailable"]);
     await lonely[Symbol.asyncDispose]();
-  }, 120_000);
+  });
 
-  test("audits every refused login", async () => {
+  store.once("audits every refused login", async () => {
     logged.length = 0;
     const { at, cookies } = await answered(await person({ groups: ["readers"] }));
     await callback(at, {});
@@ -473,7 +476,7 @@ describeOnEachStore((store) => {
     ]);
   });
 
-  test("audits every login, without a secret, a code or a token", async () => {
+  store.once("audits every login, without a secret, a code or a token", async () => {
     logged.length = 0;
     const account = await person({ groups: ["readers"] });
     const { at, cookies } = await answered(account);

@@ -9,7 +9,7 @@ import { Kernel, KERNEL_FILE } from "./fast-decode.ts";
 import { readFileSync } from "node:fs";
 import { Random } from "./random-documents.fixture.ts";
 
-const BODIES = Number(process.env["KERNEL_DOCUMENTS"] ?? 3000);
+const BODIES = Number(process.env["KERNEL_DOCUMENTS"] ?? 1000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 

@@ -10,7 +10,7 @@ import { decodeSlowPath } from "./otlp-body.fixture.ts";
 import { encodeProtobuf } from "./protobuf/encode.fixture.ts";
 import { Random } from "./random-documents.fixture.ts";
 
-const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 1500);
+const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 500);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
 const NOW_S = BigInt(CONTEXT.receivedAtMs) / 1000n;
 const WORDS = [

@@ -12,7 +12,7 @@ import { checkSlowPath } from "./check-write.ts";
 import { type FastCheck, WRITE_KERNEL_FILE, WriteKernel } from "./fast-check.ts";
 import { encodeWrite, type TestSeries } from "./write-request.fixture.ts";
 
-const REQUESTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 3000);
+const REQUESTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 1000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
 const NOW = 1_795_262_400_000;
 const HOUR = 3_600_000;

@@ -86,7 +86,7 @@ describeOnEachStore((store) => {
     await remove(token);
   });
 
-  test("rejects everything else: no token, another form, two tokens, a session, an unknown one", async () => {
+  store.once("rejects everything else: no token, another form, two tokens, a session, an unknown one", async () => {
     const [first, second] = [await created(), await created()];
     const refused = [
       {},

@@ -9,7 +9,7 @@ import { bytesField, encodeProtobuf } from "../protobuf/encode.fixture.ts";
 import { protobufToJson } from "../protobuf/to-json.ts";
 import { convertMetrics } from "./convert-metrics.ts";
 
-const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 3000);
+const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 1000);
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
 const MIB = 1024 * 1024;
 

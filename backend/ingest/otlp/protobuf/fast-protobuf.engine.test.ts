@@ -7,7 +7,9 @@ import { openComparison } from "../kernel-comparison.fixture.ts";
 import { document, Random, type Signal } from "../random-documents.fixture.ts";
 import { bytesField, encodeProtobuf } from "./encode.fixture.ts";
 
-const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 3000);
+const DOCUMENTS = Number(process.env["KERNEL_DOCUMENTS"] ?? 1000);
+/** Of the replacements of a byte, a third are tried, others for the next byte; all of them with KERNEL_DOCUMENTS. */
+const STRIDE = process.env["KERNEL_DOCUMENTS"] === undefined ? 3 : 1;
 const SEED = Number(process.env["KERNEL_SEED"] ?? 1);
 const MIB = 1024 * 1024;
 const T = "1795262400123456789";
@@ -107,6 +109,8 @@ const WHOLE: Record<Signal, Buffer> = {
   }),
 };
 
+const REPLACEMENTS = [0, 1, 2, 8, 0x0a, 0x12, 0x1a, 0x2a, 0x32, 0x3a, 0x42, 0x4a, 0x5a, 0x7f, 0x80, 0xff];
+
 describe.each(["logs", "traces"] as const)("%s", (signal) => {
   it("with every known field are decoded by the kernel to the same rows", () => {
     expect(compare(signal, WHOLE[signal], "whole")).toBe(true);
@@ -143,7 +147,8 @@ describe.each(["logs", "traces"] as const)("%s", (signal) => {
         compare(signal, whole.subarray(0, length), `${length} bytes`);
       }
       for (let at = 0; at < whole.length; at += 1) {
-        for (const byte of [0, 1, 2, 8, 0x0a, 0x12, 0x1a, 0x2a, 0x32, 0x3a, 0x42, 0x4a, 0x5a, 0x7f, 0x80, 0xff]) {
+        for (let nth = at % STRIDE; nth < REPLACEMENTS.length; nth += STRIDE) {
+          const byte = REPLACEMENTS[nth] ?? 0;
           const body = Buffer.from(whole);
           body[at] = byte;
           compare(signal, body, `byte ${at} is ${byte}`);
