@@ -126,6 +126,8 @@ describeOnEachStore((engine) => {
         write: async (identity, samples, atMs) => {
           written.push(samples.toString());
           await service.metrics.write(identity, samples, atMs);
+          // Otherwise, the evaluator sees the samples only some seconds later. It is not awaited, because it would count as time of the rule.
+          void service.engine.flush().catch(() => undefined);
         },
       },
       intervalMs,
