@@ -61,12 +61,7 @@ describeOnEachStore((store) => {
     return { inside, outside, write, run, beat, pass: () => passes.pass(), versionOf };
   }
 
-  test.each([
-    ["go silent", undefined, "offline"],
-    ["fill their queues", { queue_percent: 40 }, "disk queue 40 % full"],
-    ["stop delivering", { failing: ["logs"] }, "logs not delivered"],
-    ["run no collector", { state: "crash-loop" }, "collector is crash-loop"],
-  ])("rolls back nodes that %s, with the reason", async (_, collector, problem) => {
+  async function rollsBack(problem: string, collector?: object): Promise<object> {
     const { inside, outside, run, versionOf, write } = await rollout();
     expect(await run(NAMES)).toMatchObject({ percent: 50, stopped: null });
     const [worse, healthy] = [inside.slice(0, 4), [...inside.slice(4), ...outside]];
@@ -78,7 +73,22 @@ describeOnEachStore((store) => {
     await write(50);
     expect(await run(NAMES), "written again").toMatchObject({ percent: 50, stopped: null });
     expect(await versionOf(inside[0] ?? "")).toBe("1");
+    return config;
+  }
+
+  test("rolls back nodes that go silent, with the reason", async () => {
+    expect(await rollsBack("offline")).toMatchObject({ percent: 0 });
   });
+
+  // What makes a node unhealthy is no question to the store.
+  for (const [what, collector, problem] of [
+    ["fill their queues", { queue_percent: 40 }, "disk queue 40 % full"],
+    ["stop delivering", { failing: ["logs"] }, "logs not delivered"],
+    ["run no collector", { state: "crash-loop" }, "collector is crash-loop"],
+  ] as const)
+    store.once(`rolls back nodes that ${what}, with the reason`, async () => {
+      expect(await rollsBack(problem, collector)).toMatchObject({ percent: 0 });
+    });
 
   store.once("continues while one node in ten is unhealthy, while all nodes are, and while no heartbeat arrives", async () => {
     const { inside, outside, run } = await rollout();
