@@ -294,14 +294,15 @@ describeOnEachStore((store) => {
     expect(await exchange(code)).toEqual(REFUSED);
   });
 
-  for (const wrong of [
+  const REDIRECTS: readonly Record<string, string>[] = [
     { cli_port: "80" },
     { cli_port: "70000" },
     { cli_port: "40000/@evil.example" },
     { cli_state: "short" },
     { cli_challenge: "x".repeat(42) },
     { return_to: "/" },
-  ])
+  ];
+  for (const wrong of REDIRECTS)
     store.once(`rejects a login that redirects to anything but a port of this machine: ${JSON.stringify(wrong)}`, async () => {
       const answer = await fetch(startUrl(wrong), { redirect: "manual" });
       expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([400, "invalid_parameter"]);
