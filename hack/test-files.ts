@@ -50,7 +50,7 @@ export const SLOW = [
 ].map((name) => `${name}.engine.test.ts`);
 
 /** Test files of several processes that take one to three minutes although they are small, the longest first. */
-export const LONG = ["contract/offboarding", "contract/schemathesis", "faults/backend-away", "contract/tenant-mutants"].map(
+export const LONG = ["contract/offboarding", "contract/schemathesis", "faults/backend-away", "contract/isolation"].map(
   (name) => `test/${name}.test.ts`,
 );
 

@@ -1,25 +1,23 @@
 // Settings in a real Chromium, with real keys and clicks: trusted issuers and their rules, and limits of read tokens, invitations and users;
 // then the console of a user with limits.
 import { generateKeyPairSync, randomUUID } from "node:crypto";
-import type { Browser, Page } from "playwright-core";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Page } from "playwright-core";
+import { beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
-import { logInBy, openBrowser, openPage, violations } from "../fixtures/browser.ts";
+import { violations } from "../fixtures/browser.ts";
+import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
 const backend = backendOfFile();
 const VIEWER = { email: "viewer@rights.example", password: "only reading, thank you" };
-const REFUSED = /status of (401|403)/;
+const ui = consoleOfFile(backend, { look: { viewport: { width: 1440, height: 900 } }, expected: /status of (400|401|403)/ });
 const { publicKey } = generateKeyPairSync("ed25519");
 const JWKS = JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "k1" }] });
-let browser: Browser;
 let operator: string;
 
 const read = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: operator })).json;
 
 beforeAll(async () => {
-  browser = await openBrowser();
   operator = await backend.operator();
   await call("POST", `${backend.apiUrl}/api/users`, { bearer: operator, body: { ...VIEWER, role: "viewer" } });
   const { api_key: key } = (await call("POST", `${backend.apiUrl}/api/keys`, { bearer: operator, body: { name: "k" } })).json;
@@ -29,13 +27,6 @@ beforeAll(async () => {
   }));
   expect((await signedPost(backend.apiUrl, "/ingest/logs/otlp", key, JSON.stringify({ resourceLogs: records }))).status).toBe(204);
 });
-afterAll(async () => await browser?.close());
-
-async function openAs(email: string, password: string): Promise<Page> {
-  const { page } = await openPage(browser, backend.apiUrl, { viewport: { width: 1440, height: 900 } }, REFUSED);
-  await logInBy(page, email, password);
-  return page;
-}
 
 async function openSettings(page: Page, part: string): Promise<void> {
   await page.goto(`${backend.apiUrl}/#/settings?part=${part}`);
@@ -50,7 +41,7 @@ async function type(field: ReturnType<Page["getByLabel"]>, text: string): Promis
 }
 
 test("an administrator trusts an issuer, adds and removes a rule, and removes the issuer", async () => {
-  const page = await openAs("admin@localhost", adminPassword(backend.place));
+  const page = await ui.open();
   await openSettings(page, "issuers");
   const form = page.getByRole("region", { name: "Trust an issuer" });
   await type(form.getByLabel("Name", { exact: true }), "ci");
@@ -91,11 +82,10 @@ test("an administrator trusts an issuer, adds and removes a rule, and removes th
   await list.getByRole("button", { name: "Remove ci" }).click();
   await page.getByRole("button", { name: "Remove", exact: true }).last().click();
   await list.getByText("None.").waitFor();
-  await page.close();
 });
 
 test("a read token and an invitation get limits, and a wrong text says what is wrong", async () => {
-  const page = await openAs("admin@localhost", adminPassword(backend.place));
+  const page = await ui.open();
   await openSettings(page, "credentials");
   const tokens = page.getByRole("region", { name: /^Read tokens/ });
   await type(tokens.getByLabel("Name"), "team");
@@ -116,15 +106,14 @@ test("a read token and an invitation get limits, and a wrong text says what is w
   await page.keyboard.press("Enter");
   await invitations.getByText("source=cart").waitFor();
   expect(await read("/api/invitations")).toMatchObject([{ email, label_limits: { source: ["cart"] } }]);
-  await page.close();
 });
 
 test("an administrator limits a viewer, whose open page shows one namespace within 5 s and no settings of the organisation", async () => {
-  const viewer = await openAs(VIEWER.email, VIEWER.password);
+  const viewer = await ui.openAs(VIEWER.email, VIEWER.password);
   await viewer.goto(`${backend.apiUrl}/#/logs`);
   await viewer.getByText("hello from web").first().waitFor();
 
-  const page = await openAs("admin@localhost", adminPassword(backend.place));
+  const page = await ui.open();
   await openSettings(page, "users");
   await page.getByRole("button", { name: `Change the limits of ${VIEWER.email}` }).click();
   await type(page.getByLabel(`Limits of ${VIEWER.email}`), "k8s.namespace.name=shop");
@@ -145,5 +134,4 @@ test("an administrator limits a viewer, whose open page shows one namespace with
   });
   expect(await viewer.getByRole("region", { name: "Users" }).count()).toBe(0);
   expect(await violations(viewer)).toEqual([]);
-  await Promise.all([page.close(), viewer.close()]);
 });

@@ -2,39 +2,22 @@
 // replicas, pools of nodes, parent charts; and all of their sets of values at a real API server.
 import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { execa } from "execa";
-import { describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { toolPath } from "../../hack/fetch-tools.ts";
+import {
+  CHARTS_FOLDER as CHARTS,
+  helm,
+  type Manifest,
+  manifests as render,
+  manifestsIn,
+  rendered,
+  SETS,
+  template,
+} from "../fixtures/charts.ts";
 import { apiServerOfFile } from "../fixtures/kube-apiserver.ts";
-import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { temporaryFolder } from "../fixtures/processes.ts";
 
-const CHARTS = join(ROOT, "charts");
-const SETS = ["backend", "cluster-agent"].flatMap((chart) =>
-  readdirSync(join(CHARTS, chart, "ci"))
-    .filter((name) => name.endsWith("-values.yaml"))
-    .map((values) => [chart, values] as const),
-);
-
-interface Manifest {
-  apiVersion: string;
-  kind: string;
-  metadata: { name: string; namespace?: string; annotations?: Record<string, string>; labels: Record<string, string> };
-  // oxlint-disable-next-line typescript/no-explicit-any -- objects of many kinds
-  [field: string]: any;
-}
-
-async function helm(...args: string[]): Promise<string> {
-  return (await execa(await toolPath("helm"), args, { cwd: CHARTS })).stdout;
-}
-
-async function render(chart: string, values: string, ...more: string[]): Promise<Manifest[]> {
-  const text = await helm("template", "t", chart, "-n", "telemetry", "-f", `${chart.replace(/.*\//, "")}/ci/${values}`, ...more);
-  const documents = parseAllDocuments(text);
-  // Keys that occur twice: Helm takes the last one, kustomize and Flux refuse them.
-  for (const { errors } of documents) if (errors[0]) throw errors[0];
-  return documents.map((document) => document.toJS() as Manifest).filter(Boolean);
-}
+const apiServer = apiServerOfFile();
 
 const backend = (...more: string[]) => render("backend", "default-values.yaml", ...more);
 const distributed = (...more: string[]) => render("backend", "distributed-values.yaml", ...more);
@@ -56,7 +39,7 @@ const CLUSTER_SCOPED = ["ClusterRole", "ClusterRoleBinding", "CustomResourceDefi
 describe.each(SETS)("%s with %s", (chart, values) => {
   test("renders the same each time, without a secret, in the namespace of the release", async () => {
     const all = await render(chart, values);
-    expect(await render(chart, values)).toEqual(all);
+    expect(await template([chart, "-f", `${chart}/ci/${values}`])).toBe(await rendered(chart, values));
     const secrets = all.filter(({ kind }) => kind === "Secret").map(({ data = {} }) => Object.keys(data as object).join(","));
     // The install token that the operator gave, and the Secret that the agents fill.
     expect(secrets.filter((keys) => keys !== "" && keys !== "token")).toEqual([]);
@@ -71,14 +54,12 @@ describe.each(SETS)("%s with %s", (chart, values) => {
 });
 
 describe("with a real API server", () => {
-  const apiServer = apiServerOfFile();
+  const within = () => AbortSignal.timeout(60_000);
+
+  beforeAll(async () => await apiServer.kube.admin.post("/api/v1/namespaces", { metadata: { name: "telemetry" } }, within()));
 
   test.each(SETS)("every object of %s with %s is accepted", async (chart, values) => {
     const { admin } = apiServer.kube;
-    const within = () => AbortSignal.timeout(60_000);
-    await admin.post("/api/v1/namespaces", { metadata: { name: "telemetry" } }, within()).catch((error: Error) => {
-      if (!error.message.includes("exists")) throw error;
-    });
     const refused: string[] = [];
     let accepted = 0;
     for (const manifest of await render(chart, values)) {
@@ -97,17 +78,11 @@ describe("with a real API server", () => {
     expect(refused).toEqual([]);
     expect(accepted).toBeGreaterThan(3);
   });
-});
 
-describe("an installation of an earlier version", () => {
-  const apiServer = apiServerOfFile();
-
-  test("keeps the size of its claim and uses its Secret, which no version changes or removes", async () => {
+  test("an installation of an earlier version keeps the size of its claim and its Secret, which no version changes or removes", async () => {
     const { admin } = apiServer.kube;
-    const within = () => AbortSignal.timeout(60_000);
     const kept = { namespace: "telemetry", annotations: { "helm.sh/resource-policy": "keep" } };
     const owner = { "meta.helm.sh/release-name": "t", "meta.helm.sh/release-namespace": "telemetry", ...kept.annotations };
-    await admin.post("/api/v1/namespaces", { metadata: { name: "telemetry" } }, within());
     const claim = {
       metadata: { ...kept, name: "t-data", labels: { "app.kubernetes.io/managed-by": "Helm" }, annotations: owner },
       spec: { accessModes: ["ReadWriteOnce"], resources: { requests: { storage: "20Gi" } } },
@@ -116,12 +91,16 @@ describe("an installation of an earlier version", () => {
     const secret = { metadata: { ...kept, name: "t-secrets" }, stringData: { MASTER_KEY: "of before" } };
     await admin.post("/api/v1/namespaces/telemetry/secrets", secret, within());
     const at = ["-n", "telemetry", `--kubeconfig=${join(apiServer.folder, "kubeconfig.json")}`];
-    const notes = await helm("install", "t", "backend", ...at);
-    expect(notes).toContain("get secret t-secrets -o jsonpath='{.data.ADMIN_PASSWORD}'");
+    const run = async (...args: string[]): Promise<string> => {
+      const { exitCode, stdout, stderr } = await helm([...args, ...at]);
+      expect(exitCode, stderr).toBe(0);
+      return stdout;
+    };
+    expect(await run("install", "t", "backend")).toContain("get secret t-secrets -o jsonpath='{.data.ADMIN_PASSWORD}'");
     const set = ["mode=distributed", "distributed.connectionSecret=c", "distributed.vmalert.queryUrl=http://a"];
     const engines = ["distributed.metrics.writeUrl=http://w", "distributed.metrics.queryUrl=http://q"];
-    await helm("upgrade", "t", "backend", ...at, "--set", [...set, ...engines].join());
-    await helm("uninstall", "t", ...at);
+    await run("upgrade", "t", "backend", "--set", [...set, ...engines].join());
+    await run("uninstall", "t");
     const { spec } = await admin.get<Manifest>("/api/v1/namespaces/telemetry/persistentvolumeclaims/t-data", within());
     expect(spec.resources.requests.storage).toBe("20Gi");
     const { data } = await admin.get<Manifest>("/api/v1/namespaces/telemetry/secrets/t-secrets", within());
@@ -141,8 +120,7 @@ describe("names", () => {
       ["backend", "distributed-values.yaml"],
       ["cluster-agent", "everything-values.yaml"],
     ] as const) {
-      const text = await helm("template", release, chart, "-n", "telemetry", "-f", `${chart}/ci/${values}`);
-      const all = parseAllDocuments(text).map((document) => document.toJS() as Manifest);
+      const all = manifestsIn(await template([chart, "-f", `${chart}/ci/${values}`], release));
       const services = all.filter((manifest) => manifest?.kind === "Service");
       expect(services.length).toBeGreaterThan(0);
       for (const { metadata } of services) expect(metadata.name).toMatch(/^[a-z][-a-z0-9]{0,61}[a-z0-9]$/);
@@ -170,7 +148,7 @@ describe("names", () => {
     const digits = named.split(" ").map((name) => `${name}=123`);
     const set = chart === "backend" ? "distributed.api.persistence.size=4Gi" : "rbac.create=true";
     const flags = ["-f", `${chart}/ci/${values}`, "--set-string", digits.join(), "--set", `fullnameOverride=b,${set}`];
-    const text = await helm("template", "2024", chart, "-n", "1e3", ...flags);
+    const text = await template([chart, "-n", "1e3", ...flags], "2024");
     const numbers: string[] = [];
     for (const document of parseAllDocuments(text))
       eachLeaf(document.toJS(), (key, leaf) => {
@@ -254,9 +232,9 @@ describe("GitOps", () => {
   test("an untagged release has labels and tags that Kubernetes and registries accept", async () => {
     using folder = temporaryFolder();
     for (const chart of ["backend", "cluster-agent"]) {
-      await helm("package", chart, "--version", "0.1.9+abc1234", "--app-version", "0.1.0+abc1234", "--destination", folder.path);
+      await helm(["package", chart, "--version", "0.1.9+abc1234", "--app-version", "0.1.0+abc1234", "--destination", folder.path]);
       const packaged = join(folder.path, readdirSync(folder.path).find((name) => name.includes(chart)) ?? "");
-      const text = await helm("template", "t", packaged, "-f", `${chart}/ci/default-values.yaml`);
+      const text = await template([packaged, "-f", `${chart}/ci/default-values.yaml`]);
       expect(text.match(/image: .*|(?:version|chart): .*\+.*/g)?.map((line) => line.replaceAll('"', ""))).toEqual(
         expect.arrayContaining([expect.stringMatching(/:0\.1\.0-abc1234$/)]),
       );
@@ -444,8 +422,7 @@ test("a parent chart can turn both charts on and off by a condition, in one rele
       "cluster-agent.clusterName=c",
     ].join();
   const kinds = async (on: boolean) => {
-    const text = await helm("template", "t", folder.path, "--set", values(on));
-    return parseAllDocuments(text).flatMap((document) => (document.toJS() as Manifest | null)?.kind ?? []);
+    return manifestsIn(await template([folder.path, "--set", values(on)])).map(({ kind }) => kind);
   };
   expect(await kinds(true)).toEqual(expect.arrayContaining(["Deployment", "DaemonSet"]));
   expect(await kinds(false)).not.toContain("DaemonSet");

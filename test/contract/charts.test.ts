@@ -1,46 +1,24 @@
 // The charts without a cluster: lint, rendered manifests compared with golden files for every documented set of values, useful messages for
 // invalid values, and the settings that the charts pass to the programs.
 // Update the golden files: npm test -- charts -u
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { execa } from "execa";
 import { expect, test } from "vitest";
-import { parse, parseAllDocuments } from "yaml";
-import { toolPath } from "../../hack/fetch-tools.ts";
+import { parse } from "yaml";
+import { CHARTS, helm, type Manifest, manifests, rendered, SETS, valuesOf } from "../fixtures/charts.ts";
 import { ROOT } from "../fixtures/processes.ts";
 
-const CHARTS = ["backend", "cluster-agent"];
-const valuesOf = (chart: string): string[] =>
-  readdirSync(join(ROOT, "charts", chart, "ci")).filter((name) => name.endsWith("-values.yaml"));
 const WORKLOADS = new Set(["DaemonSet", "Deployment", "StatefulSet"]);
-const SETS = CHARTS.flatMap((chart) => valuesOf(chart).map((values) => [chart, values] as const));
 
-async function helm(...args: string[]): Promise<{ exitCode?: number; stdout: string; stderr: string }> {
-  return await execa(await toolPath("helm"), args, { cwd: join(ROOT, "charts"), reject: false });
-}
-
-async function rendered(chart: string, values: string, ...more: string[]): Promise<string> {
-  const run = await helm("template", "t", chart, "-f", `${chart}/ci/${values}`, "--namespace", "telemetry", ...more);
-  expect(run.stderr).toBe("");
-  return run.stdout;
-}
-
-interface Manifest {
-  kind: string;
-  metadata: { name: string; annotations?: Record<string, string> };
-  // oxlint-disable-next-line typescript/no-explicit-any -- specs of many kinds
-  spec?: any;
-  data?: Record<string, string>;
-}
-
-async function manifests(chart: string, values: string, ...more: string[]): Promise<Manifest[]> {
-  return parseAllDocuments(await rendered(chart, values, ...more))
-    .map((document) => document.toJS() as Manifest)
-    .filter(Boolean);
+/** Standard error of a refused rendering. */
+async function refusal(chart: string, flags: readonly string[]): Promise<string> {
+  const run = await helm(["template", "t", chart, ...flags]);
+  expect(run.exitCode).not.toBe(0);
+  return run.stderr;
 }
 
 test.each(SETS)("helm lint --strict passes for %s with %s", async (chart, values) => {
-  const run = await helm("lint", "--strict", chart, "-f", `${chart}/ci/${values}`);
+  const run = await helm(["lint", "--strict", chart, "-f", `${chart}/ci/${values}`]);
   expect(run.exitCode, run.stdout).toBe(0);
 });
 
@@ -51,9 +29,7 @@ test.each(SETS)("%s with %s renders the golden file", async (chart, values) => {
 });
 
 test.each(CHARTS)("%s rejects an unknown value with its name", async (chart) => {
-  const run = await helm("template", "t", chart, "-f", `${chart}/ci/default-values.yaml`, "--set", "retentoin.logsDays=3");
-  expect(run.exitCode).not.toBe(0);
-  expect(run.stderr).toContain("retentoin");
+  expect(await refusal(chart, ["-f", `${chart}/ci/default-values.yaml`, "--set", "retentoin.logsDays=3"])).toContain("retentoin");
 });
 
 test.each([
@@ -62,9 +38,7 @@ test.each([
   ["backend", "--set mode=distributed", "secrets.existingSecret is required"],
   ["backend", "--set mode=distributed,secrets.existingSecret=s,distributed.connectionSecret=c", "distributed.metrics.writeUrl is required"],
 ])("%s with %s names the missing value", async (chart, flags, message) => {
-  const run = await helm("template", "t", chart, ...flags.split(" "));
-  expect(run.exitCode).not.toBe(0);
-  expect(run.stderr).toContain(message);
+  expect(await refusal(chart, flags.split(" "))).toContain(message);
 });
 
 /** What the agent or the backend would end with, or no one would notice: refused with the value's name and what to do. */
@@ -162,10 +136,9 @@ test.each([
   ["backend", "--set extraEnv.API_LISTEN=x", "extraEnv.API_LISTEN: the chart sets this variable itself", ""],
 ])("%s with %s is rejected: %s … %s", async (chart, flags, message, advice) => {
   const values = chart === "backend" ? "default" : "everything";
-  const run = await helm("template", "t", chart, "-f", `${chart}/ci/${values}-values.yaml`, ...flags.split(" "));
-  expect(run.exitCode).not.toBe(0);
-  expect(run.stderr).toContain(message);
-  expect(run.stderr).toContain(advice);
+  const words = await refusal(chart, ["-f", `${chart}/ci/${values}-values.yaml`, ...flags.split(" ")]);
+  expect(words).toContain(message);
+  expect(words).toContain(advice);
 });
 
 test("with TLS, the API of the distributed form reaches the alerting service over TLS", async () => {
@@ -303,8 +276,7 @@ function without(values: Values, [name = "", ...rest]: readonly string[]): Value
 }
 
 async function renderedOf(chart: string, values: Values): Promise<string> {
-  const flags = ["template", "t", chart, "--namespace", "telemetry", "-f", "-"];
-  const run = await execa(await toolPath("helm"), flags, { cwd: join(ROOT, "charts"), reject: false, input: JSON.stringify(values) });
+  const run = await helm(["template", "t", chart, "--namespace", "telemetry", "-f", "-"], JSON.stringify(values));
   return run.exitCode === 0 ? run.stdout : run.stderr;
 }
 
@@ -391,8 +363,7 @@ test("on OpenShift the SecurityContextConstraints allow what the pods need, for 
   for (const values of ["default-values.yaml", "no-host-values.yaml"]) {
     const all = await manifests("cluster-agent", values, "--set", "openshift.scc=true");
     const pod = all.find(({ kind }) => kind === "DaemonSet")?.spec.template.spec;
-    // oxlint-disable-next-line typescript/no-explicit-any -- fields other than `spec`
-    const scc = all.find(({ kind }) => kind === "SecurityContextConstraints") as any;
+    const scc = all.find(({ kind }) => kind === "SecurityContextConstraints") as Manifest;
     expect(scc.allowHostDirVolumePlugin).toBe(hostPathsOf(pod).length > 0);
     expect(scc.allowedCapabilities).toEqual(pod.containers[0].securityContext.capabilities.add ?? []);
     expect([scc.users, scc.groups, scc.allowPrivilegedContainer, scc.allowHostNetwork]).toEqual([[], [], false, false]);
@@ -400,9 +371,8 @@ test("on OpenShift the SecurityContextConstraints allow what the pods need, for 
       const [kind] = Object.keys(volume).filter((key) => key !== "name");
       expect(scc.volumes).toContain(kind);
     }
-    // oxlint-disable-next-line typescript/no-explicit-any -- fields other than `spec`
-    const use = all.find(({ kind, metadata }) => kind === "Role" && metadata.name.endsWith("-scc")) as any;
-    expect(use.rules).toEqual([
+    const use = all.find(({ kind, metadata }) => kind === "Role" && metadata.name.endsWith("-scc"));
+    expect(use?.rules).toEqual([
       {
         apiGroups: ["security.openshift.io"],
         resources: ["securitycontextconstraints"],
@@ -441,28 +411,27 @@ test("the cluster agent accepts the values of a release without host, kubelet au
   expect(await rendered("cluster-agent", "default-values.yaml", ...flags)).toBe(await rendered("cluster-agent", "default-values.yaml"));
 });
 
+async function notes(chart: string, ...flags: string[]): Promise<string> {
+  const values = ["-f", `${chart}/ci/default-values.yaml`, "--namespace", "telemetry", "--dry-run=client", ...flags];
+  return (await helm(["install", "t", chart, ...values])).stdout.split("NOTES:")[1] ?? "";
+}
+
 test("NOTES show the label that the namespace needs, and none if nothing of the node is mounted", async () => {
-  const notes = async (...flags: string[]): Promise<string> => {
-    const values = ["-f", "cluster-agent/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
-    return (await helm("install", "t", "cluster-agent", ...values)).stdout.split("NOTES:")[1] ?? "";
-  };
-  expect(await notes()).toContain("kubectl label namespace telemetry pod-security.kubernetes.io/enforce=privileged");
-  expect(await notes("--set", "hostAccess=none")).not.toContain("enforce=privileged");
+  expect(await notes("cluster-agent")).toContain("kubectl label namespace telemetry pod-security.kubernetes.io/enforce=privileged");
+  expect(await notes("cluster-agent", "--set", "hostAccess=none")).not.toContain("enforce=privileged");
 });
 
 test("NOTES of the backend show how to open its console, unless it is off", async () => {
-  const notes = async (...flags: string[]): Promise<string> => {
-    const values = ["-f", "backend/ci/default-values.yaml", "--namespace", "telemetry", "--dry-run=client", ...flags];
-    return (await helm("install", "t", "backend", ...values)).stdout.split("NOTES:")[1] ?? "";
-  };
-  const inside = await notes();
+  const inside = await notes("backend");
   expect(inside).toContain("The console opens in a browser at http://127.0.0.1:8080/");
   const [, service] = /kubectl -n telemetry port-forward service\/(\S+) 8080\n/.exec(inside) ?? [];
   const named = (await manifests("backend", "default-values.yaml")).filter(({ kind }) => kind === "Service");
   expect(named.map(({ metadata }) => metadata.name)).toContain(service);
   const ingress = ["ingress.enabled=true", "ingress.host=telemetry.example.com", "ingress.tlsSecretName=tls", "trustedProxies={10.0.0.1}"];
-  expect(await notes(...ingress.flatMap((value) => ["--set", value]))).toContain("in a browser at https://telemetry.example.com/, with");
-  const off = await notes("--set-string", "extraEnv.CONSOLE=false");
+  expect(await notes("backend", ...ingress.flatMap((value) => ["--set", value]))).toContain(
+    "in a browser at https://telemetry.example.com/, with",
+  );
+  const off = await notes("backend", "--set-string", "extraEnv.CONSOLE=false");
   expect(off).toContain("Log in as the first user");
   expect(off).not.toContain("onsole");
 });

@@ -178,6 +178,50 @@ test("contains every existing route, and no other", async () => {
   );
 });
 
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly required?: boolean;
+  readonly schema: { readonly format?: string; readonly enum?: readonly string[] };
+}
+
+const TIMES = new Set("start end time ts endTs lookback since step interval cursor".split(" "));
+/** Times that a person or a program can write but no engine takes: before 1970, in the year 9999, numbers without end. */
+const HOSTILE_TIMES =
+  "0030-12-01T14:19:42.98Z 0970-06-01T08:55:32Z 1969-12-31T23:59:59Z 9999-12-31T23:59:59Z -1 0 1e300 99999999999999999999".split(" ");
+
+test("no time that a reader asks for is an internal error", { timeout: 180_000 }, async () => {
+  const errors = (): number => backend.log.split('"level":"error"').length;
+  const before = errors();
+  const bearer = red.token;
+  const rule = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer, body: { name: "r", severity: "info", expr: "up > 0" } });
+  const { paths } = JSON.parse(readFileSync(join(ROOT, "docs/openapi.json"), "utf8")) as {
+    paths: Record<string, { get?: { parameters?: readonly Parameter[] } }>;
+  };
+  const failed: string[] = [];
+  let asked = 0;
+  for (const [path, { get }] of Object.entries(paths)) {
+    // The response of a tail never ends.
+    if (path.endsWith("/tail")) continue;
+    const parameters = (get?.parameters ?? []).filter((parameter) => parameter.in === "query");
+    const required = parameters.flatMap(({ name, schema, ...each }) => (each.required ? [[name, schema.enum?.[0] ?? "x"] as const] : []));
+    for (const { name } of parameters.filter(({ name, schema }) => schema.format === "date-time" || TIMES.has(name))) {
+      for (const value of HOSTILE_TIMES) {
+        const query = new URLSearchParams({ ...Object.fromEntries(required), [name]: value });
+        // A start before its end.
+        if (name === "start" && parameters.some((other) => other.name === "end")) query.set("end", value);
+        const url = `${path.replace("{id}", rule.json.id).replaceAll(/\{\w+\}/g, "x")}?${query.toString()}`;
+        const { status, text } = await call("GET", backend.apiUrl + url, { bearer });
+        asked += 1;
+        if (status >= 500) failed.push(`${status} ${url}: ${text.slice(0, 200)}`);
+      }
+    }
+  }
+  expect(failed).toEqual([]);
+  expect(asked).toBeGreaterThan(500);
+  expect(errors()).toBe(before);
+});
+
 test("serves docs/openapi.json and docs/openapi-alerting.json", async () => {
   const page = (name: string) => JSON.parse(readFileSync(join(ROOT, "docs", name), "utf8"));
   expect((await call("GET", `${backend.apiUrl}/openapi.json`)).json).toEqual(page("openapi.json"));

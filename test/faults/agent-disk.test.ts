@@ -217,28 +217,32 @@ describe("a damaged file of the agent", () => {
     expect(saidOf(/is damaged .* Undelivered logs in the disk queue of otlp_http\/files/)).toHaveLength(1);
   });
 
-  test.each(DAMAGES)("file offsets %s: loses no line, and logs that lines are repeated", async (damage, words, harm) => {
-    agent = await startHostAgent(place);
-    write(100);
-    await eventually("the first lines arrive", () => arrived().includes("line 99"));
-    await agent.end();
-    const file = `${place.stateDir}/checkpoints/receiver_filelog_files`;
-    expect(await findDamage(file)).toBeUndefined();
-    harm(file, statSync(file).size);
-    write(100);
-    agent = await startHostAgent(place);
-    write(100);
-    await eventually("what is new arrives", () => arrived().includes(`line ${written - 1}`));
-    // Proves an absence: what is still under way could only arrive twice.
-    await sleep(1500);
-    const { missing, doubled } = compareLines(arrived(), written);
-    console.log({ places: damage, written, missing, doubled });
-    expect(missing).toBe(0);
-    const lines = saidOf(words);
-    expect(lines).toHaveLength(1);
-    expect(lines[0]?.msg).toContain(file);
-    expect(lines[0]?.msg).toContain("no line is lost, and lines that were sent before arrive twice");
-  });
+  // The kinds are told apart by the same code for every store.
+  test.each(DAMAGES.filter(([damage]) => damage === "overwritten as a whole" || damage === "cut to nothing"))(
+    "file offsets %s: loses no line, and logs that lines are repeated",
+    async (damage, words, harm) => {
+      agent = await startHostAgent(place);
+      write(100);
+      await eventually("the first lines arrive", () => arrived().includes("line 99"));
+      await agent.end();
+      const file = `${place.stateDir}/checkpoints/receiver_filelog_files`;
+      expect(await findDamage(file)).toBeUndefined();
+      harm(file, statSync(file).size);
+      write(100);
+      agent = await startHostAgent(place);
+      write(100);
+      await eventually("what is new arrives", () => arrived().includes(`line ${written - 1}`));
+      // Proves an absence: what is still under way could only arrive twice.
+      await sleep(1500);
+      const { missing, doubled } = compareLines(arrived(), written);
+      console.log({ places: damage, written, missing, doubled });
+      expect(missing).toBe(0);
+      const lines = saidOf(words);
+      expect(lines).toHaveLength(1);
+      expect(lines[0]?.msg).toContain(file);
+      expect(lines[0]?.msg).toContain("no line is lost, and lines that were sent before arrive twice");
+    },
+  );
 
   test("intact, but locked by another process: is not changed, and used once it is released", async () => {
     agent = await startHostAgent(place);

@@ -30,7 +30,7 @@ export interface SharesResult {
 
 const PATIENCE_MS = 60_000;
 const EVERY_MS = 1000;
-const SETTLING_MS = 2000;
+const SETTLING_MS = 1000;
 const LOKI = "/query/loki/loki/api/v1/query_range";
 const LOGQL = new URLSearchParams({ query: 'sum(count_over_time({service_name="large"}[5m]))', step: "60" }).toString();
 const LOGS = "/ingest/logs/otlp";
