@@ -1,5 +1,5 @@
 // Compares the permissions of the cluster agent, as the API server lists them (`kubectl auth can-i --list` does the same), with the table
-// of charts/cluster-agent/README.md, in every combination of the values that its rows mention.
+// of charts/cluster-agent/README.md, in every combination of all but one of the values that its rows mention: no rule depends on all of them.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -50,10 +50,11 @@ const VALUES = [...new Set([...ROWS.flatMap(({ values }) => values), ...Object.v
 /** The enabled values, among those that a row mentions. */
 type Combination = ReadonlySet<string>;
 
+/** An even number of values: whatever all but one of them are, there is one combination. */
 const COMBINATIONS: Combination[] = Array.from(
   { length: 2 ** VALUES.length },
   (_, bits) => new Set(VALUES.filter((_value, at) => (bits >> at) % 2 === 1)),
-);
+).filter((on) => on.size % 2 === 0);
 
 function documented(on: Combination): string[] {
   const counts = (value: string): boolean => on.has(value) && (NEEDS[value] === undefined || on.has(NEEDS[value]));
@@ -87,7 +88,7 @@ test("the table's rows name existing values, and the page lists those that need 
   for (const [value, needed] of Object.entries(NEEDS)) expect(README).toContain(`\`${value.split(".")[0]}\` needs \`${needed}\``);
 });
 
-test("in every combination of values the agent has exactly the permissions of the README", async () => {
+test("in every combination of all but one value the agent has exactly the permissions of the README", async () => {
   for (let first = 0; first < COMBINATIONS.length; first += AT_ONCE) {
     const some = COMBINATIONS.slice(first, first + AT_ONCE);
     await Promise.all(
