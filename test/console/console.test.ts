@@ -17,7 +17,7 @@ const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" 
 const HOSTILE = `<img src=x onerror=alert(1)><script>alert(2)</script> \u001b[31m \u202e gnp.exe ${"long ".repeat(200_000)}`;
 const TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-const backend = backendOfFile();
+const backend = backendOfFile({ EVALUATION_INTERVAL: "2s" });
 const ui = consoleOfFile(backend);
 let agent: TestProcess;
 let place: AgentPlace;

@@ -9,7 +9,8 @@ import { openScreen, settled, violations } from "../fixtures/browser.ts";
 import { consoleOfFile } from "../fixtures/console-of-file.ts";
 import { call, eventually, signedPost } from "../fixtures/processes.ts";
 
-const backend = backendOfFile();
+// Series of spans come as often as four evaluations.
+const backend = backendOfFile({ EVALUATION_INTERVAL: "2s" });
 const ui = consoleOfFile(backend);
 let token: string;
 

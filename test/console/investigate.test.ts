@@ -14,7 +14,8 @@ const HOSTILE = '<img src=x onerror=alert(1)>"}{';
 const POD = 'cart-7f9c\u202e"><b>';
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const VIEWER = { email: "viewer@localhost", password: "only reading, thank you" };
-const backend = backendOfFile({ INGEST_TOKENS: "true" });
+// Edges of the map and series of spans come as often as four evaluations.
+const backend = backendOfFile({ INGEST_TOKENS: "true", EVALUATION_INTERVAL: "2s" });
 const ui = consoleOfFile(backend);
 let token: string;
 let clusterKey: string;

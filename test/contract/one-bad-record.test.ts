@@ -10,7 +10,7 @@ import { encodeWrite, type TestSeries } from "../../backend/ingest/remote-write/
 import { compressSnappy } from "../../backend/ingest/snappy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { sign } from "../../common/protocol/signature.ts";
-import { call, eventually, freePorts } from "../fixtures/processes.ts";
+import { allRows, call, eventually, freePorts } from "../fixtures/processes.ts";
 
 const GOOD = 999;
 const BAD_AT = 500;
@@ -63,18 +63,7 @@ async function callGrpc(signal: keyof typeof SERVICES, message: Buffer): Promise
   return { status: 200, text: (await promise).toString("latin1") };
 }
 
-/** Of every page of a query. */
-async function countRows(path: string): Promise<number> {
-  let count = 0;
-  for (let next: string | undefined = path; next !== undefined;) {
-    // oxlint-disable-next-line no-await-in-loop -- a page names the next one
-    const answer = await call("GET", new URL(next, backend.apiUrl).href, { bearer });
-    expect(answer.status, answer.text).toBe(200);
-    count += answer.json.length;
-    next = /<([^>]*)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-  }
-  return count;
-}
+const countRows = async (path: string): Promise<number> => (await allRows(`${backend.apiUrl}${path}`, bearer)).length;
 
 /** Their number; undefined if there are none. */
 async function seriesOf(job: string): Promise<unknown> {

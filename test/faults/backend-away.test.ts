@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { hostAgentPlace, startHostAgent, type AgentPlace } from "../fixtures/host-agent-process.ts";
-import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
+import { allRows, eventually, type TestProcess } from "../fixtures/processes.ts";
 
 const SEQUENCE = 10_000;
 /** Longer than several retries of the collector and of the agent. */
@@ -26,19 +26,12 @@ afterAll(async () => {
   await agent?.end();
 });
 
-/** How often each number of a sequence is stored: walks all pages of the log query. */
+/** How often each number of a sequence is stored. */
 async function stored(sequence: string): Promise<Map<number, number>> {
   const seen = new Map<number, number>();
-  let url: string | undefined = `${backend.apiUrl}/query/logs?limit=500&q=${sequence}`;
-  while (url) {
-    const answer = await call("GET", url, { bearer: token });
-    expect(answer.status, answer.text).toBe(200);
-    for (const row of answer.json as { message: string }[]) {
-      const number = Number(row.message.split(" ")[1]);
-      seen.set(number, (seen.get(number) ?? 0) + 1);
-    }
-    const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-    url = next && new URL(next, backend.apiUrl).href;
+  for (const { message } of await allRows<{ message: string }>(`${backend.apiUrl}/query/logs?limit=500&q=${sequence}`, token)) {
+    const number = Number(message.split(" ")[1]);
+    seen.set(number, (seen.get(number) ?? 0) + 1);
   }
   return seen;
 }

@@ -10,7 +10,7 @@ import { IdentityCluster } from "../fixtures/identity-cluster.ts";
 import { KubeApiServer } from "../fixtures/kube-apiserver.ts";
 import { Relay } from "../fixtures/relay.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { call, eventually } from "../fixtures/processes.ts";
+import { allRows, call, eventually } from "../fixtures/processes.ts";
 
 const RECORDS_PER_BATCH = 20;
 const backend = backendOfFile();
@@ -183,13 +183,5 @@ function otlpLogs(messages: string[]): object {
 }
 
 async function storedMessages(bearer: string): Promise<string[]> {
-  const messages: string[] = [];
-  let url: string | undefined = `${backend.apiUrl}/query/logs?source=load&limit=500`;
-  while (url !== undefined) {
-    const answer = await call("GET", url, { bearer });
-    messages.push(...(answer.json as { message: string }[]).map(({ message }) => message));
-    const next = /<([^>]+)>; rel="next"/.exec(answer.headers.get("link") ?? "")?.[1];
-    url = next === undefined ? undefined : new URL(next, backend.apiUrl).href;
-  }
-  return messages;
+  return (await allRows<{ message: string }>(`${backend.apiUrl}/query/logs?source=load&limit=500`, bearer)).map(({ message }) => message);
 }
