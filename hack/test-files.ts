@@ -50,7 +50,7 @@ export const SLOW = [
 ].map((name) => `${name}.engine.test.ts`);
 
 /** Test files of several processes that take one to three minutes although they are small, the longest first. */
-export const LONG = ["contract/offboarding", "contract/schemathesis", "faults/backend-away", "contract/isolation"].map(
+export const LONG = ["contract/offboarding", "simulation/simulation", "contract/isolation", "console/tasks", "contract/schemathesis"].map(
   (name) => `test/${name}.test.ts`,
 );
 
