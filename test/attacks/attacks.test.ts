@@ -10,8 +10,8 @@ import { ATTACKS, FIRST_ATTACKS, PROGRAM_ATTACKS } from "./attack-table.ts";
 const LIMIT_MIB = 4096;
 
 describe.each([
-  { what: "one attack of each kind", attacks: FIRST_ATTACKS, seconds: 40 },
-  { what: "hostile programs, and hostile requests to each route", attacks: PROGRAM_ATTACKS, seconds: 30 },
+  { what: "one attack of each kind", attacks: FIRST_ATTACKS, seconds: 60 },
+  { what: "hostile programs, and hostile requests to each route", attacks: PROGRAM_ATTACKS, seconds: 45 },
 ])("during $what", ({ attacks, seconds }) => {
   let result: RunResult;
 
