@@ -72,6 +72,16 @@ export function requireNoFaults(faults: RecordFaults | undefined): void {
   throw new ApiError("invalid_payload", faults.leftOut > 0 ? listed(faults) : faults.firstId);
 }
 
+/** What a sender of OTLP or Loki's push can do about dropped records, by reason. */
+export const ADVICE: Readonly<Record<string, string>> = {
+  delta: "delta: set the sender's temporality to cumulative, or add the processor deltatocumulative to its collector",
+  duplicate_series: "duplicate_series: another metric of the resource has this name and these attributes; rename one of them with a view",
+  bad_time: "bad_time: must be nanoseconds since 1970",
+  before_retention: "before_retention: older than the retention",
+  too_old: "too_old: older than the retention; a time in seconds or milliseconds instead of nanoseconds is one of 1970",
+  too_far_ahead: "too_far_ahead: set the sender's clock",
+};
+
 /** `3 too_old; 1 invalid_record (timeseries[4].labels[0].name: must not be empty)`; `advice` explains reasons to the sender. */
 export function notStored({ dropped, faults }: NotStored, advice: Readonly<Record<string, string>>): string {
   const text = Object.entries(dropped).map(([reason, count]) => {

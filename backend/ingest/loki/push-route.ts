@@ -6,8 +6,7 @@ import { senderOf } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import { endpoint, type Route } from "../../http/route.ts";
 import type { IngestResult, IngestSignal } from "../ingest-handler.ts";
-import { ADVICE } from "../otlp/answers.ts";
-import { notStored } from "../record-faults.ts";
+import { ADVICE, notStored } from "../record-faults.ts";
 import { CONTENT_TYPES, contentTypeOf, STORED, type TokenRouteOptions } from "../ingest-routes.ts";
 import type { LokiEncoding } from "./push-to-json.ts";
 

@@ -3,7 +3,7 @@
 import type { ApiError, ErrorCode } from "../../errors.ts";
 import type { Signal } from "../../operations/own-metrics.ts";
 import { type IngestResult, isExemplarReason } from "../ingest-handler.ts";
-import { notStored } from "../record-faults.ts";
+import { ADVICE, notStored } from "../record-faults.ts";
 
 export type OtlpEncoding = "json" | "protobuf";
 
@@ -11,16 +11,6 @@ const REJECTED: Readonly<Record<Signal, string>> = {
   logs: "rejectedLogRecords",
   traces: "rejectedSpans",
   metrics: "rejectedDataPoints",
-};
-
-/** What a sender can do about dropped records, by reason. */
-export const ADVICE: Readonly<Record<string, string>> = {
-  delta: "delta: set the sender's temporality to cumulative, or add the processor deltatocumulative to its collector",
-  duplicate_series: "duplicate_series: another metric of the resource has this name and these attributes; rename one of them with a view",
-  bad_time: "bad_time: must be nanoseconds since 1970",
-  before_retention: "before_retention: older than the retention",
-  too_old: "too_old: older than the retention; a time in seconds or milliseconds instead of nanoseconds is one of 1970",
-  too_far_ahead: "too_far_ahead: set the sender's clock",
 };
 
 /**
