@@ -1,10 +1,10 @@
-// `npm run bench -- small-requests [--seconds 20] [--clients 200] [--records 10] [--client raw|undici]`: sends many small signed requests
-// of logs to the whole backend as one process, then the same number of rows through the engine's own bulk insert. Targets: ≥ 6,000
+// `npm run bench -- small-requests [--seconds 20] [--clients 200] [--records 10] [--client raw|undici] [--against DIR [--rounds 12]]`: sends
+// many small signed requests of logs to the whole backend as one process, then the same number of rows through the engine's own bulk insert. Targets: ≥ 6,000
 // requests/s sustained (--seconds 120), no 5xx, no loss, a limited number of active parts. Every response is counted by its status, and the
 // rows are read back at the end. The client runs on the same cores: its CPU is printed too, and figures of different clients are not
-// comparable.
+// comparable. `--against`: the ratio of the CPU time to that of another checkout, both at the same time.
 import { globSync, mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { openClickHouse } from "../../backend/engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../../backend/engines/clickhouse/sql.ts";
@@ -12,8 +12,9 @@ import { createLog } from "../../backend/log.ts";
 import { startEngine } from "../fixtures/engine-insert.ts";
 import { cpuMs, mainThreadCpuMs, quantile, report, shown } from "../fixtures/measure.ts";
 import { INGEST_PATHS, LoadBody } from "../fixtures/otlp-load.ts";
-import { adminPassword, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
-import { temporaryFolder } from "../fixtures/processes.ts";
+import { adminPassword, type BackendPlace, backendPlace, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
+import { ROOT, temporaryFolder } from "../fixtures/processes.ts";
+import { compareSideBySide } from "./small-requests/side-by-side.ts";
 import { type Client, type ClientName, CLIENTS, OPEN_CLIENT } from "./small-requests/small-request-client.ts";
 
 const { values } = parseArgs({
@@ -22,6 +23,8 @@ const { values } = parseArgs({
     clients: { type: "string", default: "200" },
     records: { type: "string", default: "10" },
     client: { type: "string", default: "raw" },
+    against: { type: "string" },
+    rounds: { type: "string", default: "12" },
   },
 });
 if (!CLIENTS.includes(values.client as ClientName)) throw new Error(`--client is ${CLIENTS.join(" or ")}`);
@@ -37,31 +40,42 @@ const parts: number[] = [];
 let lookingUs = 0;
 
 using folder = temporaryFolder();
-const place = await backendPlace(folder.path);
-const { warm, timed, cpuUs, mainUs, clientUs } = await measure();
-const { rows, activeParts } = await readBack();
-const acknowledged = (answers.get("204") ?? 0) * records;
-report("small-requests", values, {
-  "requests/s": { figure: (timed / seconds).toFixed(0), spread: shown(perSecond) },
-  "answer, ms": { figure: `p50 ${at(0.5)}`, spread: `p99 ${at(0.99)}, most ${at(1)}` },
-  answers: { figure: [...answers].map(([status, count]) => `${status}: ${count}`).join(", "), spread: `of them ${warm} to warm up` },
-  "active parts": { figure: `at most ${Math.max(...parts)}`, spread: `${shown(parts)} during the run, ${activeParts} after it` },
-  "rows read back": { figure: `${rows} of ${acknowledged}`, spread: rows === acknowledged ? "nothing lost, nothing twice" : "WRONG" },
-  "backend CPU": { figure: `${cpuUs.toFixed(0)} µs/request`, spread: `${(cpuUs / records).toFixed(1)} µs/row` },
-  "of it the main thread": { figure: `${mainUs.toFixed(0)} µs/request`, spread: "" },
-  "client CPU": { figure: `${clientUs.toFixed(0)} µs/request`, spread: "this process, on the same cores" },
-  "the same rows in bulk": {
-    figure: await inBulk(),
-    spread: `against ${((timed * records) / seconds).toFixed(0)} rows/s in small requests`,
-  },
-});
-if (rows !== acknowledged || answers.size !== 1) process.exitCode = 1;
+if (values.against === undefined) await measureAlone(await backendPlace(folder.path));
+else {
+  const checkouts = [resolve(values.against), ROOT] as const;
+  report(
+    "small-requests",
+    values,
+    await compareSideBySide({ checkouts, folder: folder.path, clients, records, rounds: Number(values.rounds) }),
+  );
+}
+
+async function measureAlone(place: BackendPlace): Promise<void> {
+  const { warm, timed, cpuUs, mainUs, clientUs } = await measure(place);
+  const { rows, activeParts } = await readBack(place);
+  const acknowledged = (answers.get("204") ?? 0) * records;
+  report("small-requests", values, {
+    "requests/s": { figure: (timed / seconds).toFixed(0), spread: shown(perSecond) },
+    "answer, ms": { figure: `p50 ${at(0.5)}`, spread: `p99 ${at(0.99)}, most ${at(1)}` },
+    answers: { figure: [...answers].map(([status, count]) => `${status}: ${count}`).join(", "), spread: `of them ${warm} to warm up` },
+    "active parts": { figure: `at most ${Math.max(...parts)}`, spread: `${shown(parts)} during the run, ${activeParts} after it` },
+    "rows read back": { figure: `${rows} of ${acknowledged}`, spread: rows === acknowledged ? "nothing lost, nothing twice" : "WRONG" },
+    "backend CPU": { figure: `${cpuUs.toFixed(0)} µs/request`, spread: `${(cpuUs / records).toFixed(1)} µs/row` },
+    "of it the main thread": { figure: `${mainUs.toFixed(0)} µs/request`, spread: "" },
+    "client CPU": { figure: `${clientUs.toFixed(0)} µs/request`, spread: "this process, on the same cores" },
+    "the same rows in bulk": {
+      figure: await inBulk(),
+      spread: `against ${((timed * records) / seconds).toFixed(0)} rows/s in small requests`,
+    },
+  });
+  if (rows !== acknowledged || answers.size !== 1) process.exitCode = 1;
+}
 
 function at(share: number): string {
   return quantile(times, share).toFixed(0);
 }
 
-async function measure(): Promise<Record<"warm" | "timed" | "cpuUs" | "mainUs" | "clientUs", number>> {
+async function measure(place: BackendPlace): Promise<Record<"warm" | "timed" | "cpuUs" | "mainUs" | "clientUs", number>> {
   await using backend = await startBackend(place);
   const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
   const { apiKey } = await makeTenant(place.apiUrl, operator, "bench");
@@ -72,7 +86,7 @@ async function measure(): Promise<Record<"warm" | "timed" | "cpuUs" | "mainUs" |
   perSecond.length = 0;
   const pid = backend.child.pid ?? 0;
   const [before, mainBefore, ownBefore] = [cpuMs(pid), mainThreadCpuMs(pid), ownCpuUs()];
-  const watch = setInterval(lookAtParts, 1000);
+  const watch = setInterval(() => lookAtParts(place), 1000);
   const timed = await send(client, bodies, seconds * 1000);
   clearInterval(watch);
   const cpuUs = ((cpuMs(pid) - before) * 1000) / timed;
@@ -87,9 +101,9 @@ function ownCpuUs(): number {
   return user + system;
 }
 
-function lookAtParts(): void {
+function lookAtParts(place: BackendPlace): void {
   const before = ownCpuUs();
-  parts.push(countActiveParts());
+  parts.push(countActiveParts(place));
   lookingUs += ownCpuUs() - before;
 }
 
@@ -112,7 +126,7 @@ async function send(client: Client, bodies: readonly LoadBody[], ms: number): Pr
 }
 
 /** Parts in the engine's folders that no part of a higher level contains: `<partition>_<first block>_<last block>_<level>`. */
-function countActiveParts(): number {
+function countActiveParts(place: BackendPlace): number {
   const names = globSync("*/*/*_*_*_*", { cwd: join(place.dataDir, "clickhouse", "store") });
   const found = names.flatMap((name) => {
     const [, table = "", partition = "", first, last, level] = /^(.*)\/(\d{8})_(\d+)_(\d+)_(\d+)$/.exec(name) ?? [];
@@ -127,7 +141,7 @@ function countActiveParts(): number {
   ).length;
 }
 
-async function readBack(): Promise<{ rows: number; activeParts: number }> {
+async function readBack(place: BackendPlace): Promise<{ rows: number; activeParts: number }> {
   await using clickhouse = await openClickHouse({ dataDir: join(place.dataDir, "clickhouse"), log: createLog("silent") });
   const [found] = await clickhouse.query<{ rows: string; parts: string }>(
     sql`SELECT (SELECT count() FROM logs) AS rows,
