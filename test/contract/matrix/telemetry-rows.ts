@@ -289,7 +289,7 @@ export const TELEMETRY_ROWS: Row[] = [
         () => red.token,
         400,
         undefined,
-        "start: must be seconds since 1970, or RFC 3339",
+        "start: must be seconds since 1970, or RFC 3339, such as 2026-01-31T12:00:00Z",
         `${EXEMPLARS}?query=up&start=yesterday`,
       ),
       asUser(
