@@ -11,7 +11,7 @@ const SPEED_KNOWN_MS = 1000;
 
 interface Owner {
   bytes: number;
-  /** Reservations whose client still sends or reads, or has been. */
+  /** Reservations whose transfer has begun; `takeBack` is unset in those whose transfer has ended. */
   readonly transfers: Set<Reservation>;
 }
 

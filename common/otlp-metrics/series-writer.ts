@@ -58,7 +58,7 @@ export class SeriesWriter {
   point = 0;
   /** Labels and times of the points so far of metrics with the name of this one; unset if the resource has only one such metric. */
   written: Set<string> | undefined;
-  /** Points of other times are dropped. Unset: whoever stores the lines knows which. */
+  /** Points of other times are dropped. Unset: the backend checks the times when it stores the lines. */
   keptTimes: KeptTimes | undefined;
   #timeNano: Int64 | undefined;
   #time: string | undefined = "";
