@@ -5,9 +5,9 @@ import { randomUUID } from "node:crypto";
 import type { ClusterSettings } from "../settings.ts";
 import type { Credential } from "../credentials/credential-store.ts";
 import type { KubernetesApi } from "../kubernetes/api.ts";
-import { CLUSTER_HEARTBEAT_PATH, type RegisterClusterResponse, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
+import { CLUSTER_HEARTBEAT_PATH, ROTATION_OVERLAP_MS } from "../../common/protocol/enrolment.ts";
 import { keyHash } from "../../common/protocol/signature.ts";
-import { type BackendApi, BackendError, type Registered } from "../upstream/backend-api.ts";
+import { type BackendApi, BackendError } from "../upstream/backend-api.ts";
 import type { Plan } from "./plan.ts";
 import { installationOf } from "./identity.ts";
 import type { EnrolmentToken } from "../enrolment-token.ts";
@@ -134,16 +134,13 @@ interface EnrolmentCall {
 /** Rejects with BackendError if the backend refuses, KubernetesError if the API server does. */
 async function enrolCluster(session: LeaderSession, call: EnrolmentCall): Promise<void> {
   const { idempotencyKey, body } = await announceEnrolment(session, call);
-  const answer = await call.backend.registerCluster(call.token, idempotencyKey, body, session.signal);
+  const { body: answer, org } = await call.backend.registerCluster(call.token, idempotencyKey, body, session.signal);
   await session.step("registered");
-  const credential = readCredential(answer);
+  const { cluster_id: id, api_key: apiKey, key_created_at: keyCreatedAt } = answer;
+  const credential = { id, apiKey, keyCreatedAt, ...(org !== undefined && { org }) };
   const { [call.tokenId]: _, ...pendingEnrolments } = session.content.pendingEnrolments;
   const resetFields = { pendingEnrolments, pendingRotation: undefined, noRotationBefore: undefined, rotateRequested: false };
   await session.write({ credential, usedTokenHash: call.tokenId, ...resetFields }, "enrolment-stored");
-}
-
-function readCredential({ body, org }: Registered<RegisterClusterResponse>): Credential {
-  return { id: body.cluster_id, apiKey: body.api_key, keyCreatedAt: body.key_created_at, ...(org !== undefined && { org }) };
 }
 
 async function announceEnrolment(session: LeaderSession, call: EnrolmentCall): Promise<PendingEnrolment> {

@@ -18,6 +18,6 @@ test.each([200, 202, 302])("a page of a proxy with status %d is neither a heartb
 });
 
 test("a heartbeat succeeds with 204, and 304 is no new configuration", async () => {
-  await expect(answering(204, "").heartbeat("/heartbeat", KEY, {})).resolves.toMatchObject({ body: undefined });
+  await expect(answering(204, "").heartbeat("/heartbeat", KEY, {})).resolves.toEqual({});
   await expect(answering(304, "").remoteConfig(KEY, undefined, "etag")).resolves.toMatchObject({ body: undefined });
 });

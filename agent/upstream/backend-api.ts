@@ -31,51 +31,7 @@ export class BackendError extends Error {
   }
 }
 
-/** `keyAgeDays`: whole days since the signing key was created, if the response contains it. */
-export interface Signed<T> {
-  readonly body: T;
-  readonly keyAgeDays: number | undefined;
-}
-
-/** `org`: id of the organisation, if the response contains it. */
-export interface Registered<T> {
-  readonly body: T;
-  readonly org: string | undefined;
-}
-
-export interface BackendApi {
-  /**
-   * Repeating a call with the same `idempotencyKey`, token and body returns the same key until that key has signed a request
-   * (docs/decisions.md, "Enrolment").
-   */
-  registerHost(
-    installToken: string,
-    idempotencyKey: string,
-    body: wire.RegisterHostRequest,
-    signal?: AbortSignal,
-  ): Promise<Registered<wire.RegisterHostResponse>>;
-  registerCluster(
-    installToken: string,
-    idempotencyKey: string,
-    body: wire.RegisterClusterRequest,
-    signal?: AbortSignal,
-  ): Promise<Registered<wire.RegisterClusterResponse>>;
-  /** `path` is CLUSTER_HEARTBEAT_PATH or HOST_HEARTBEAT_PATH. */
-  heartbeat(
-    path: string,
-    credential: Credential,
-    body: wire.Heartbeat,
-    signal?: AbortSignal,
-  ): Promise<Signed<undefined> & { org?: string | undefined }>;
-  rotateKey(credential: Credential, idempotencyKey: string, signal?: AbortSignal): Promise<Signed<wire.RotateKeyResponse>>;
-  /** Reads the remote configuration of a cluster's node or of a host. `body` is undefined if the backend responds to `etag` with 304. */
-  remoteConfig(
-    credential: Credential,
-    node: string | undefined,
-    etag: string | undefined,
-    signal?: AbortSignal,
-  ): Promise<Signed<{ etag: string | undefined; document: unknown } | undefined>>;
-}
+export type BackendApi = ReturnType<typeof createBackendApi>;
 
 interface BackendApiOptions {
   readonly upstream: Upstream;
@@ -97,40 +53,51 @@ interface Answer {
   readonly json: unknown;
 }
 
-export function createBackendApi(options: BackendApiOptions): BackendApi {
+export function createBackendApi(options: BackendApiOptions) {
   const register = async (path: string, installToken: string, idempotencyKey: string, body: object, signal?: AbortSignal) => {
     const headers = { authorization: `Bearer ${installToken}`, [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
-    return send(options, { method: "POST", path, headers, body, signal });
+    const { json, headers: answered } = await send(options, { method: "POST", path, headers, body, signal });
+    return { json, org: readOrg(answered) };
   };
   return {
-    async registerHost(token, key, body, signal) {
-      const answer = await register(wire.REGISTER_HOST_PATH, token, key, body, signal);
-      return { body: validate<wire.RegisterHostResponse>(answer.json, ["agent_id", "api_key", "key_created_at"]), org: readOrg(answer) };
+    /**
+     * Repeating a registration with the same `key`, token and body returns the same key until that key has signed a request
+     * (docs/decisions.md, "Enrolment").
+     */
+    async registerHost(token: string, key: string, request: wire.RegisterHostRequest, signal?: AbortSignal) {
+      const { json, org } = await register(wire.REGISTER_HOST_PATH, token, key, request, signal);
+      return { body: validate<wire.RegisterHostResponse>(json, ["agent_id", "api_key", "key_created_at"]), org };
     },
-    async registerCluster(token, key, body, signal) {
-      const answer = await register(wire.REGISTER_CLUSTER_PATH, token, key, body, signal);
-      return {
-        body: validate<wire.RegisterClusterResponse>(answer.json, ["cluster_id", "api_key", "key_created_at"]),
-        org: readOrg(answer),
-      };
+    async registerCluster(token: string, key: string, request: wire.RegisterClusterRequest, signal?: AbortSignal) {
+      const { json, org } = await register(wire.REGISTER_CLUSTER_PATH, token, key, request, signal);
+      return { body: validate<wire.RegisterClusterResponse>(json, ["cluster_id", "api_key", "key_created_at"]), org };
     },
-    async heartbeat(path, credential, body, signal) {
-      const answer = await sendSigned(options, credential, { method: "POST", path, body, signal });
-      return { body: undefined, keyAgeDays: keyAge(answer), org: readOrg(answer) };
+    /**
+     * `path` is CLUSTER_HEARTBEAT_PATH or HOST_HEARTBEAT_PATH. Returns the whole days since the key was created, and the organisation, if the
+     * response contains them.
+     */
+    async heartbeat(
+      path: string,
+      credential: Credential,
+      body: wire.Heartbeat,
+      signal?: AbortSignal,
+    ): Promise<{ keyAgeDays: number | undefined; org?: string | undefined }> {
+      const { headers } = await sendSigned(options, credential, { method: "POST", path, body, signal });
+      const text = headers[KEY_AGE_HEADER];
+      return { keyAgeDays: text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined, org: readOrg(headers) };
     },
-    async rotateKey(credential, idempotencyKey, signal) {
-      const headers = { [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
+    async rotateKey(credential: Credential, key: string, signal?: AbortSignal) {
+      const headers = { [wire.IDEMPOTENCY_KEY_HEADER]: key };
       const answer = await sendSigned(options, credential, { method: "POST", path: wire.ROTATE_KEY_PATH, headers, signal });
-      const body = validate<wire.RotateKeyResponse>(answer.json, ["api_key", "key_created_at", "previous_key_expires_at"]);
-      return { body, keyAgeDays: keyAge(answer) };
+      return { body: validate<wire.RotateKeyResponse>(answer.json, ["api_key", "key_created_at", "previous_key_expires_at"]) };
     },
-    async remoteConfig(credential, node, etag, signal) {
+    /** Reads the remote configuration of a cluster's node or of a host. `body` is undefined if the backend responds to `etag` with 304. */
+    async remoteConfig(credential: Credential, node: string | undefined, etag: string | undefined, signal?: AbortSignal) {
       const configPath = (path: string): string => `${path}/${encodeURIComponent(credential.id)}/config`;
       const path = node === undefined ? configPath(wire.HOSTS_PATH) : `${configPath(wire.CLUSTERS_PATH)}?node=${encodeURIComponent(node)}`;
       const headers: Record<string, string> = etag === undefined ? {} : { "if-none-match": etag };
       const answer = await sendSigned(options, credential, { method: "GET", path, headers, signal });
-      const body = answer.status === 304 ? undefined : { etag: answer.headers["etag"], document: answer.json };
-      return { body, keyAgeDays: keyAge(answer) };
+      return { body: answer.status === 304 ? undefined : { etag: answer.headers["etag"], document: answer.json } };
     },
   };
 }
@@ -196,13 +163,8 @@ function validate<T extends object>(json: unknown, required: (keyof T & string)[
   throw new BackendError("not_our_backend", `the backend's response lacks ${missing.join(", ")}: check BACKEND_URL`, { status: 200 });
 }
 
-function keyAge(answer: Answer): number | undefined {
-  const text = answer.headers[KEY_AGE_HEADER];
-  return text !== undefined && /^\d+$/.test(text) ? Number(text) : undefined;
-}
-
-function readOrg(answer: Answer): string | undefined {
-  return answer.headers[wire.ORG_ID_HEADER] || undefined;
+function readOrg(headers: Answer["headers"]): string | undefined {
+  return headers[wire.ORG_ID_HEADER] || undefined;
 }
 
 function parseJson(text: string): unknown {
