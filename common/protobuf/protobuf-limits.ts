@@ -1,6 +1,5 @@
 // Limits of protobuf bodies.
 
-// protobuf/to-json.ts
 /** Size of the OTLP/JSON to which a protobuf body of logs or spans, or a Loki push request, is converted. */
 export const MAX_PROTOBUF_JSON_BYTES = 32 * 1024 * 1024;
 /**
@@ -9,7 +8,5 @@ export const MAX_PROTOBUF_JSON_BYTES = 32 * 1024 * 1024;
 export const MAX_MALFORMED_PARTS = 1000;
 /** @internal Protobuf messages within each other. */
 export const MAX_PROTOBUF_DEPTH = 100;
-
-// decode-request.ts
 /** @internal Messages of a protobuf body of metrics, and elements of its lists of numbers. */
 export const MAX_PROTOBUF_OBJECTS = 2_000_000;
