@@ -1,22 +1,29 @@
 // Detects that pod logs are elsewhere, so that the collector reads nothing and reports no error. Docker stores containers' logs in its own
 // folder, and the kubelet links to them under /var/log/pods: the links have no target if that folder is not mounted. A kubelet with another
 // folder for pod logs leaves /var/log/pods empty. Invariant: it lists one folder at a time and stops at the first broken link.
-import { lstat, readdir, readlink, stat } from "node:fs/promises";
+import { readdir, readlink, stat } from "node:fs/promises";
 import { join } from "node:path";
 
 export const POD_LOGS = "/var/log/pods";
 
+/**
+ * Paths of the files of pods: `<root>/<pod>/<container>/<file>`. Folders that cannot be read are left out, such as one of a pod that was just
+ * removed.
+ */
+export async function* podFiles(root: string, isWanted = (_pod: string): boolean => true): AsyncGenerator<string> {
+  for (const pod of (await entries(root)).filter(isWanted)) {
+    for (const container of await entries(join(root, pod))) {
+      for (const file of await entries(join(root, pod, container))) yield join(root, pod, container, file);
+    }
+  }
+}
+
 /** Returns the first pod log whose link has no target, with that target; undefined if there is none, or no folder. */
 async function findBrokenLink(root: string): Promise<{ link: string; target: string } | undefined> {
-  for (const pod of await entries(root)) {
-    for (const container of await entries(join(root, pod))) {
-      for (const file of await entries(join(root, pod, container))) {
-        const link = join(root, pod, container, file);
-        if (!file.endsWith(".log") || !(await isBrokenLink(link))) continue;
-        const target = await readlink(link).catch(() => undefined);
-        if (target !== undefined) return { link, target };
-      }
-    }
+  for await (const link of podFiles(root)) {
+    // Undefined for a file that is no link.
+    const target = link.endsWith(".log") ? await readlink(link).catch(() => undefined) : undefined;
+    if (target !== undefined && (await isMissing(link))) return { link, target };
   }
   return undefined;
 }
@@ -41,9 +48,7 @@ export async function findPodLogProblem(ownPodUid: string, root = POD_LOGS): Pro
   };
 }
 
-async function isBrokenLink(path: string): Promise<boolean> {
-  const entry = await lstat(path).catch(() => undefined);
-  if (!entry?.isSymbolicLink()) return false;
+async function isMissing(path: string): Promise<boolean> {
   const error: unknown = await stat(path).then(
     () => undefined,
     (failure: unknown) => failure,
