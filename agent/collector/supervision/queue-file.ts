@@ -3,13 +3,14 @@
 // sent. On a full disk, the collector may skip an entry: it stays in the file below the read index and is never sent. `rewind` moves the
 // read index back. Invariant: no collector runs while this module reads or changes the file.
 import { open } from "node:fs/promises";
+import { BodyError } from "../../../common/otlp-metrics/document.ts";
+import { BYTES, FIXED64, WireReader } from "../../../common/protobuf/wire-reader.ts";
 import { MAX_METADATA_BYTES } from "../../agent-limits.ts";
 import { type PageUse, readEntries } from "./bbolt-file.ts";
 
 const METADATA_KEY = "qmv0";
 /** Fields of PersistentMetadata. */
 const FIELD = { bytes: 2, readIndex: 3, dispatched: 5 };
-const WIRE = { fixed64: 1, lengthDelimited: 2 };
 
 export interface QueueFile {
   readonly path: string;
@@ -80,7 +81,7 @@ export async function rewind({ path, metadata, lowestIndex, bytes }: QueueFile):
  * length is odd, the first one has three bytes.
  */
 function emptyList(list: Buffer): void {
-  const tag = (FIELD.dispatched << 3) | WIRE.lengthDelimited;
+  const tag = (FIELD.dispatched << 3) | BYTES;
   const isOdd = list.length % 2 === 1;
   if (isOdd) list.set([tag, 0x80, 0]);
   for (let at = isOdd ? 3 : 0; at < list.length; at += 2) list.set([tag, 0], at);
@@ -103,34 +104,22 @@ function parseMetadata(value: Buffer, valueAt: number): Metadata | undefined {
   const positions = new Map<number, number>();
   const dispatched: number[] = [];
   let list: [number, number] | undefined;
-  let at = 0;
-  while (at < value.length) {
-    const tag = value[at] ?? 0;
-    const [field, wire] = [tag >> 3, tag & 7];
-    if (wire === WIRE.fixed64 && at + 9 <= value.length) {
-      positions.set(field, at + 1);
-      at += 9;
-    } else if (wire === WIRE.lengthDelimited && field === FIELD.dispatched) {
-      const [length, from] = readVarint(value, at + 1);
-      const end = from + length;
-      if (end > value.length || length % 8 !== 0 || (list && list[1] !== at)) return undefined;
-      for (let item = from; item < end; item += 8) dispatched.push(Number(value.readBigUInt64LE(item)));
-      list = [list?.[0] ?? at, end];
-      at = end;
-    } else return undefined;
+  const reader = new WireReader(value);
+  try {
+    for (let at = 0; at < value.length;) {
+      at = reader.next(at, value.length);
+      const { field, wireType, tagStart, start, end } = reader;
+      if (wireType === FIXED64) positions.set(field, start);
+      else if (wireType === BYTES && field === FIELD.dispatched && (end - start) % 8 === 0 && (!list || list[1] === tagStart)) {
+        for (let item = start; item < end; item += 8) dispatched.push(Number(value.readBigUInt64LE(item)));
+        list = [list?.[0] ?? tagStart, end];
+      } else return undefined;
+    }
+  } catch (error) {
+    if (error instanceof BodyError) return undefined;
+    throw error;
   }
   const readIndexAt = positions.get(FIELD.readIndex);
   const readIndex = readIndexAt === undefined ? 0 : Number(value.readBigUInt64LE(readIndexAt));
   return { value, valueAt, readIndex, dispatched, positions, list };
-}
-
-/** Returns the value and the position after it. */
-function readVarint(bytes: Buffer, from: number): [number, number] {
-  let value = 0;
-  for (let at = from; at < Math.min(bytes.length, from + 4); at++) {
-    const byte = bytes[at] ?? 0;
-    value += (byte & 0x7f) * 2 ** (7 * (at - from));
-    if (byte < 0x80) return [value, at + 1];
-  }
-  return [Number.POSITIVE_INFINITY, from];
 }
