@@ -1,7 +1,7 @@
 // Kinds of settings that only the agent has, such as the backend's URL, globs of log files and the kubelet's certificate. The message for an
 // invalid value describes valid ones.
 import { isLoopback } from "../common/ip-networks.ts";
-import { checkedList, file, list, listen, type ListenAddress } from "../common/settings-kinds.ts";
+import { checkedList, file, list, listen, type ListenAddress, splitList } from "../common/settings-kinds.ts";
 import type { Kind } from "../common/settings-table.ts";
 
 /** An origin without a trailing slash. */
@@ -62,12 +62,12 @@ export const pattern: Kind<string> = {
   },
 };
 
-export const lines: Kind<string[]> = { type: "one per line", parse: splitLines };
+export const lines: Kind<string[]> = { type: "one per line", parse: (value) => splitList(value, "\n") };
 
 export const patterns: Kind<string[]> = {
   type: "regular expressions, one per line",
   parse: (value, report) => {
-    const expressions = splitLines(value);
+    const expressions = splitList(value, "\n");
     const invalid = expressions.find((expression) => !isExpression(expression));
     if (invalid !== undefined) report(`"${invalid}" is not a regular expression`);
     return expressions;
@@ -83,13 +83,6 @@ export const percent: Kind<number> = {
     return number;
   },
 };
-
-function splitLines(value: string): string[] {
-  return value
-    .split("\n")
-    .map((line) => line.trim())
-    .filter(Boolean);
-}
 
 function isExpression(text: string): boolean {
   try {

@@ -30,7 +30,7 @@ export const file: Kind<string> = {
   },
 };
 
-export const list: Kind<string[]> = { type: "comma-separated list", parse: splitList };
+export const list: Kind<string[]> = { type: "comma-separated list", parse: (value) => splitList(value) };
 
 /** Validates every item; `problemOf` returns the problem of an item. */
 export function checkedList(type: string, problemOf: (item: string) => string | undefined): Kind<string[]> {
@@ -44,9 +44,9 @@ export function checkedList(type: string, problemOf: (item: string) => string | 
   };
 }
 
-export function splitList(value: string): string[] {
+export function splitList(value: string, separator = ","): string[] {
   return value
-    .split(",")
+    .split(separator)
     .map((item) => item.trim())
     .filter(Boolean);
 }
