@@ -53,7 +53,7 @@ export async function run(program: Program): Promise<void> {
   const stopped = stopSignal(log);
   const otelcol = collectorProgram(settings);
   const clock = new BackendClock(log);
-  const parts: Parts = { adjustment: {} };
+  const parts: Parts = { adjustment: {}, running: {} };
 
   await using started = new AsyncDisposableStack();
   started.use(await startHealthServer(settings.health, healthSource(program, settings, clock, parts)));
@@ -79,31 +79,18 @@ export async function run(program: Program): Promise<void> {
   }
 }
 
-const NO_PARTS: Partial<Parts> = {
-  state: undefined,
-  proxy: undefined,
-  supervisor: undefined,
-  logFiles: undefined,
-  logFilesWatchdog: undefined,
-  unreadFiles: undefined,
-  effectiveConfig: undefined,
-  clusterCollector: undefined,
-  monitors: undefined,
-  logPolicies: undefined,
-  remote: undefined,
-};
-
 /** Runs proxy and collector on the state of one identity, until stopped or until the identity changes. */
 async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal): Promise<void> {
   const { program, settings, otelcol, backend, identity, control, parts } = shared;
   const { log } = control;
   await using started = new AsyncDisposableStack();
-  started.defer(() => void Object.assign(parts, NO_PARTS));
-  parts.state = state;
+  started.defer(() => void (parts.running = {}));
+  const { running } = parts;
+  running.state = state;
   const credentials = credentialsFor(state, identity);
   const storedBatches = started.use(new StoredBatches({ folder: state.folder, log }));
   const { proxy: listen, compression } = settings;
-  parts.proxy = started.use(await startProxy({ ...shared, listen, credentials, compression, storedBatches, log }));
+  running.proxy = started.use(await startProxy({ ...shared, listen, credentials, compression, storedBatches, log }));
   const { collectorMemoryMib: memoryMib, collectorStopGraceMs: stopGraceMs } = settings;
   const stateDir = state.folder;
   const identitySettings = { ...settings, stateFolder: stateDir };
@@ -117,7 +104,7 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
   };
   const onExit = (): void => storedBatches.collectorEnded();
   const supervisor = new Supervisor({ program: otelcol, stateDir, memoryMib, stopGraceMs, env, endsWithAgent, onStart, onExit, log });
-  parts.supervisor = started.use(supervisor);
+  running.supervisor = started.use(supervisor);
   watchLogFiles(identitySettings, logFiles, { supervisor, parts, log }, started);
   const applyAdjustment = (adjustment: Adjustment): void => {
     parts.adjustment = adjustment;
@@ -141,10 +128,10 @@ async function runWith(state: ClaimedState, shared: Shared, stopped: AbortSignal
       logFiles,
     }),
   );
-  Object.assign(parts, { effectiveConfig, monitors: pods?.monitors, logPolicies: pods?.policies });
+  Object.assign(running, { effectiveConfig, monitors: pods?.monitors, logPolicies: pods?.policies });
   await effectiveConfig.start();
-  parts.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
-  if (remote) parts.remote = started.use(remote);
+  running.clusterCollector = await startClusterCollector(settings, otelcol, stateDir, log, started);
+  if (remote) running.remote = started.use(remote);
   remote?.start();
   log.info({ event: "agent.started", version: program.version, backend: settings.backendUrl, signals: settings.signals }, "started");
   await waitForIdentityChange(state, identity, stopped);

@@ -23,21 +23,25 @@ import type { BackendClock } from "../upstream/clock.ts";
 export interface Parts {
   identity?: AgentIdentity;
   heartbeat?: HeartbeatLoop;
-  /** The following parts belong to one identity; undefined until the agent knows which identity owns the state on this node. */
-  state?: ClaimedState | undefined;
-  proxy?: Proxy | undefined;
-  supervisor?: Supervisor | undefined;
-  logFiles?: { status(): LogFilesStatus } | undefined;
-  logFilesWatchdog?: LogFilesWatchdog | undefined;
-  unreadFiles?: UnreadFiles | undefined;
-  effectiveConfig?: EffectiveConfig | undefined;
-  clusterCollector?: ClusterCollector | undefined;
-  monitors?: Monitors | undefined;
-  logPolicies?: LogPolicies | undefined;
-  remote?: RemoteConfigLoop | undefined;
   stateStatus?: StateStatus;
   /** Settings that remote configuration changed. */
   adjustment: Adjustment;
+  running: RunningParts;
+}
+
+/** The parts of one identity; none until the agent knows which identity owns the state on this node. */
+interface RunningParts {
+  state?: ClaimedState;
+  proxy?: Proxy;
+  supervisor?: Supervisor;
+  logFiles?: { status(): LogFilesStatus };
+  logFilesWatchdog?: LogFilesWatchdog;
+  unreadFiles?: UnreadFiles;
+  effectiveConfig?: EffectiveConfig;
+  clusterCollector?: ClusterCollector | undefined;
+  monitors?: Monitors;
+  logPolicies?: LogPolicies;
+  remote?: RemoteConfigLoop;
 }
 
 export function healthSource({ program, version }: Program, settings: Settings, clock: BackendClock, parts: Parts): HealthSource {
@@ -50,20 +54,20 @@ export function healthSource({ program, version }: Program, settings: Settings, 
       signals: parts.adjustment.signals ?? settings.signals,
       clockSkewS: clock.skewS(),
       identity: parts.identity?.status(),
-      state: parts.stateStatus && { ...parts.stateStatus, owner: parts.state?.owner },
+      state: parts.stateStatus && { ...parts.stateStatus, owner: parts.running.state?.owner },
       heartbeat: parts.heartbeat?.status(),
-      collector: parts.supervisor?.status(),
-      clusterCollector: parts.clusterCollector?.status(),
-      monitors: parts.monitors?.status(),
-      logPolicies: parts.logPolicies?.status(),
-      waitsFor: parts.effectiveConfig?.waitsFor,
-      telemetry: parts.proxy?.status(),
-      logFiles: parts.logFiles?.status(),
+      collector: parts.running.supervisor?.status(),
+      clusterCollector: parts.running.clusterCollector?.status(),
+      monitors: parts.running.monitors?.status(),
+      logPolicies: parts.running.logPolicies?.status(),
+      waitsFor: parts.running.effectiveConfig?.waitsFor,
+      telemetry: parts.running.proxy?.status(),
+      logFiles: parts.running.logFiles?.status(),
       failing: failingBeforeProxy(parts),
-      remoteConfig: parts.remote?.status(),
+      remoteConfig: parts.running.remote?.status(),
     }),
-    collectorHealthy: async () => (await parts.supervisor?.healthy()) ?? false,
-    collectorMetricsUrl: () => parts.supervisor?.metricsUrl,
+    collectorHealthy: async () => (await parts.running.supervisor?.healthy()) ?? false,
+    collectorMetricsUrl: () => parts.running.supervisor?.metricsUrl,
   };
 }
 
@@ -75,9 +79,9 @@ export function startHeartbeat(
 ): HeartbeatLoop {
   const intervalMs = (): number => parts.adjustment.heartbeatIntervalMs ?? settings.heartbeatIntervalMs;
   const body = async (): Promise<Heartbeat> => {
-    const queue_percent = await readQueuePercent(parts.supervisor?.metricsUrl);
-    const collector = parts.supervisor?.status();
-    const problem = collector?.configError ?? parts.effectiveConfig?.waitsFor ?? failingBeforeProxy(parts)?.[0]?.error;
+    const queue_percent = await readQueuePercent(parts.running.supervisor?.metricsUrl);
+    const collector = parts.running.supervisor?.status();
+    const problem = collector?.configError ?? parts.running.effectiveConfig?.waitsFor ?? failingBeforeProxy(parts)?.[0]?.error;
     const last_error = (problem ?? collector?.lastError)?.slice(0, 1000);
     return {
       node: settings.cluster?.nodeName ?? hostname(),
@@ -87,22 +91,22 @@ export function startHeartbeat(
       ...(collector && {
         collector: { state: collector.state, restarts: collector.restarts, last_error, queue_percent, failing: failingSignals(parts) },
       }),
-      ...(parts.remote && { config: parts.remote.status() }),
+      ...(parts.running.remote && { config: parts.running.remote.status() }),
     };
   };
   const path = settings.cluster ? CLUSTER_HEARTBEAT_PATH : HOST_HEARTBEAT_PATH;
-  const onOrg = (id: string, org: string): void => parts.state?.noteOrg(id, org);
+  const onOrg = (id: string, org: string): void => parts.running.state?.noteOrg(id, org);
   return new HeartbeatLoop({ path, identity, backend, intervalMs, body, onOrg, refusedKey, log });
 }
 
 function failingSignals(parts: Parts): string[] {
-  const telemetry = Object.entries(parts.proxy?.status() ?? {});
+  const telemetry = Object.entries(parts.running.proxy?.status() ?? {});
   const proxied = telemetry.flatMap(([signal, { failingSince }]) => (failingSince === null ? [] : [signal]));
   return [...new Set([...proxied, ...(failingBeforeProxy(parts) ?? []).map(({ signal }) => signal)])];
 }
 
 /** Undefined if this agent collects no log files. */
-function failingBeforeProxy({ logFilesWatchdog, unreadFiles }: Parts): FailingSignal[] | undefined {
+function failingBeforeProxy({ running: { logFilesWatchdog, unreadFiles } }: Parts): FailingSignal[] | undefined {
   return logFilesWatchdog && [...logFilesWatchdog.failing(), ...(unreadFiles?.failing() ?? [])];
 }
 

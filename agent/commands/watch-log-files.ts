@@ -47,10 +47,10 @@ export function watchLogFiles(
     const { lastCollectorPassMs } = unread;
     return { ...files, lastCollectorPassMs, notRead: { ...notRead, unread: unread.paths().length }, lost: unread.lost() };
   };
-  parts.unreadFiles = started.use(unread);
-  parts.logFiles = { status };
+  parts.running.unreadFiles = started.use(unread);
+  parts.running.logFiles = { status };
   const receiver = logFiles ? FILES_RECEIVER : PODS_RECEIVER;
-  parts.logFilesWatchdog = started.use(
+  parts.running.logFilesWatchdog = started.use(
     new LogFilesWatchdog({ files: { status }, receiver, supervisor, log, ...(logFiles && { pauseMs: filesPollIntervalMs }) }),
   );
 }
@@ -59,9 +59,9 @@ function podLogFiles(settings: Settings, parts: Parts): Source | undefined {
   const { cluster, signals } = settings;
   if (!cluster || cluster.hostAccess === "none") return undefined;
   const isFollowing = (): boolean => {
-    const { adjustment, effectiveConfig } = parts;
+    const { adjustment, running } = parts;
     const isCollected = (adjustment.signals ?? signals).includes("logs") && readsFilesAsRendered(settings);
-    return isCollected && effectiveConfig !== undefined && effectiveConfig.waitsFor === undefined;
+    return isCollected && running.effectiveConfig !== undefined && running.effectiveConfig.waitsFor === undefined;
   };
   return new PodLogFiles({ ownPodUid: cluster.podUid, excludeNamespaces: cluster.excludeNamespaces, isFollowing });
 }
