@@ -90,6 +90,12 @@ export function makeFolder(folder: string, mode: number): void {
   }
 }
 
+/** `path`, or the nearest folder above it that exists. */
+export function nearestExisting(path: string): string {
+  const parent = dirname(path);
+  return existsSync(path) || parent === path ? path : nearestExisting(parent);
+}
+
 function isFolder(path: string): boolean {
   return existsSync(path) && statSync(path).isDirectory();
 }

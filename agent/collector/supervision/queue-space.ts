@@ -3,8 +3,9 @@
 // allocates the disk space that the collector needs to send the entries. Invariant: no collector runs while files are changed.
 import { existsSync, readdirSync, rmSync, statfsSync, statSync } from "node:fs";
 import { open } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { parse } from "yaml";
+import { nearestExisting } from "../../../common/files.ts";
 import type { Log } from "../../log.ts";
 import { EXPORTERS, QUEUE_SIZE, QUEUE_STORAGE } from "../config/collector-config.ts";
 import { MIN_QUEUE_BYTES, QUEUE_DISK_SHARE } from "../../agent-limits.ts";
@@ -150,9 +151,7 @@ async function reserve(queue: QueueFile): Promise<boolean> {
 
 /** Free bytes of the file system of `path`, which may not exist yet. */
 function freeBytes(path: string): number {
-  let existing = path;
-  while (!existsSync(existing) && existing !== dirname(existing)) existing = dirname(existing);
-  const { bavail, bsize } = statfsSync(existing);
+  const { bavail, bsize } = statfsSync(nearestExisting(path));
   return bavail * bsize;
 }
 

@@ -85,21 +85,12 @@ async function checkSecret(
       const enrolled: Finding = { name, status: "ok", detail: `${where} has the key of cluster ${secret.credential.id}` };
       return [enrolled, ...(await checkKey(secret.credential, CLUSTER_HEARTBEAT_PATH, backend, NEW_TOKEN))];
     }
-    return [
-      token === undefined
-        ? {
-            name,
-            status: "fail",
-            detail: `${where} has no key, and there is no INSTALL_TOKEN (it is not set, or its Secret or the key in it does not exist)`,
-            advice: NEW_TOKEN,
-          }
-        : {
-            name,
-            status: "warn",
-            detail: `${where} has no key yet`,
-            advice: `the agents enrol with ${token.isIdentity ? "IDENTITY_TOKEN" : "INSTALL_TOKEN"}; see the running agent`,
-          },
-    ];
+    if (!token) {
+      const detail = `${where} has no key, and there is no INSTALL_TOKEN (it is not set, or its Secret or the key in it does not exist)`;
+      return [{ name, status: "fail", detail, advice: NEW_TOKEN }];
+    }
+    const advice = `the agents enrol with ${token.isIdentity ? "IDENTITY_TOKEN" : "INSTALL_TOKEN"}; see the running agent`;
+    return [{ name, status: "warn", detail: `${where} has no key yet`, advice }];
   } catch (error) {
     return [{ name, status: "fail", detail: `cannot read ${where}: ${messageOf(error)}`, advice: "see the permission check above" }];
   }
@@ -175,13 +166,7 @@ async function checkOldAgent(api: KubernetesApi): Promise<Finding[]> {
     if (!(error instanceof KubernetesError && error.status === 403))
       return [{ name, status: "skipped", detail: messageOf(error), advice: "see the permission check above" }];
     const advice = `helm upgrade --set rbac.diagnose=true, or as an administrator: kubectl get daemonsets -A --field-selector metadata.name=${OLD_AGENT}`;
-    return [
-      {
-        name,
-        status: "skipped",
-        detail: "the service account may not list DaemonSets (chart: clusterState and rbac.diagnose are off)",
-        advice,
-      },
-    ];
+    const detail = "the service account may not list DaemonSets (chart: clusterState and rbac.diagnose are off)";
+    return [{ name, status: "skipped", detail, advice }];
   }
 }

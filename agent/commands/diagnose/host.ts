@@ -1,6 +1,6 @@
 // Checks the identity of the host agent: its credentials file and key.
 import { accessSync, constants, existsSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import { nearestExisting } from "../../../common/files.ts";
 import { CredentialsFile, type HostCredentials } from "../../credentials/file.ts";
 import type { BackendApi } from "../../upstream/backend-api.ts";
 import { HOST_HEARTBEAT_PATH } from "../../../common/protocol/enrolment.ts";
@@ -69,20 +69,14 @@ function notEnrolled(path: string, token: EnrolmentToken | undefined): Finding {
     const advice = "set CREDENTIALS_FILE to a writable path, or run as a user who can write this one; enrolment needs a writable file";
     return { name, status: "fail", detail: `${path} cannot be written`, advice };
   }
-  return {
-    name,
-    status: "warn",
-    detail: "not enrolled yet",
-    advice: `start the agent: ${token.isIdentity ? "IDENTITY_TOKEN" : "INSTALL_TOKEN"} is set`,
-  };
+  const advice = `start the agent: ${token.isIdentity ? "IDENTITY_TOKEN" : "INSTALL_TOKEN"} is set`;
+  return { name, status: "warn", detail: "not enrolled yet", advice };
 }
 
 /** If folders are missing, checks the nearest existing parent, because the agent creates the folders below it. */
 function isWritable(path: string): boolean {
-  const folder = existsSync(path) ? path : dirname(path);
-  if (!existsSync(folder)) return folder !== dirname(folder) && isWritable(folder);
   try {
-    accessSync(folder, constants.W_OK);
+    accessSync(nearestExisting(path), constants.W_OK);
     return true;
   } catch {
     return false;

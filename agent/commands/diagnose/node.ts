@@ -1,7 +1,6 @@
 // Checks this machine: the disk, the collector, the log files, and the running agent.
-import { accessSync, constants, existsSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { statfs } from "node:fs/promises";
-import { dirname } from "node:path";
 import { execa } from "execa";
 import { ALLOCATOR_VARIABLE } from "../../collector/config/collector-config.ts";
 import { configFromSettings, logPathRules } from "../../collector/config/config-from-settings.ts";
@@ -11,6 +10,7 @@ import type { LostFiles } from "../../collector/files/log-files-status.ts";
 import { PROBLEMS } from "../../collector/files/log-files.ts";
 import { logFileRules } from "../../collector/files/log-paths.ts";
 import { surveyLogFiles } from "../../collector/files/log-tree.ts";
+import { nearestExisting } from "../../../common/files.ts";
 import { joinHostPort } from "../../../common/ip-networks.ts";
 import { findPodLogProblem, POD_LOGS } from "../../collector/files/pod-log-links.ts";
 import { QUEUE_DISK_SHARE } from "../../agent-limits.ts";
@@ -30,8 +30,7 @@ export async function checkDisk({
   cluster,
 }: Pick<Settings, "stateDir" | "queueMib" | "signals" | "cluster">): Promise<Finding[]> {
   const name = "disk";
-  let folder = stateDir;
-  while (!existsSync(folder)) folder = dirname(folder);
+  const folder = nearestExisting(stateDir);
   try {
     accessSync(folder, constants.W_OK);
   } catch (error) {
@@ -114,6 +113,7 @@ interface Readyz {
   readonly failing?: { signal: string; since: string; error?: string }[];
 }
 
+const UNDELIVERED_ADVICE = "the collector keeps the data in its disk queue; see the backend checks above";
 const WARNING_ADVICE = "the agent still signs and sends telemetry; see its log for details";
 
 /** Checks the agent that runs on this machine, if there is one. */
@@ -123,20 +123,15 @@ export async function checkAgent({ health, cluster }: Pick<Settings, "health" | 
   try {
     const answer = await fetch(url, { signal: AbortSignal.timeout(3000) });
     const { reasons = [], warnings = [], failing = [], waits_for: waitsFor } = (await answer.json()) as Readyz;
-    const undelivered: Finding[] = failing.map(({ signal, since, error }) => ({
-      name: `delivery of ${signal}`,
-      status: "fail",
-      detail: `requests have failed since ${since}: ${error ?? "the reason is unknown"}`,
-      advice: "the collector keeps the data in its disk queue; see the backend checks above",
-    }));
-    const others = [
-      ...warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: WARNING_ADVICE })),
-      ...(await checkStatus(health)),
-    ];
-    if (answer.ok)
-      return [{ name, status: "ok", detail: "ready; the collector is running" }, ...waiting(waitsFor), ...undelivered, ...others];
-    const failed = reasons.map((reason): Finding => ({ name, status: "fail", detail: reason, advice: adviceFor(reason) }));
-    return [...failed, ...waiting(waitsFor), ...undelivered, ...others];
+    const state: Finding[] = answer.ok
+      ? [{ name, status: "ok", detail: "ready; the collector is running" }]
+      : reasons.map((reason) => ({ name, status: "fail", detail: reason, advice: adviceFor(reason) }));
+    const undelivered = failing.map(({ signal, since, error }): Finding => {
+      const detail = `requests have failed since ${since}: ${error ?? "the reason is unknown"}`;
+      return { name: `delivery of ${signal}`, status: "fail", detail, advice: UNDELIVERED_ADVICE };
+    });
+    const warned = warnings.map((detail): Finding => ({ name, status: "warn", detail, advice: WARNING_ADVICE }));
+    return [...state, ...waiting(waitsFor), ...undelivered, ...warned, ...(await checkStatus(health))];
   } catch {
     const detail = `no agent responds at ${url}`;
     // In a pod, the agent is the container's main process.
