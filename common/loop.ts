@@ -104,8 +104,8 @@ export class Wakeup {
   }
 }
 
-/** Sleeps for `ms`, or until `signal` aborts. Never rejects. */
-export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+/** Sleeps for `ms` (undefined: without limit), or until `signal` aborts. Never rejects. */
+export async function pause(ms: number | undefined, signal?: AbortSignal): Promise<void> {
   await new Wakeup().wait(ms, signal);
 }
 

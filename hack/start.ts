@@ -12,6 +12,7 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { makeFolder } from "../common/files.ts";
+import { pause } from "../common/loop.ts";
 import { findTool, toolPath } from "./fetch-tools.ts";
 import { checkPorts, listenAddress } from "./start/listeners.ts";
 import { Program, StartError } from "./start/program.ts";
@@ -139,8 +140,7 @@ async function post(path: string, body: object, bearer?: string): Promise<Record
 }
 
 function stopped(): Promise<void> {
-  if (stop.signal.aborted) return Promise.resolve();
-  return new Promise((done) => stop.signal.addEventListener("abort", () => done(), { once: true }));
+  return pause(undefined, stop.signal);
 }
 
 try {

@@ -4,7 +4,7 @@
 // The collector's own k8s_leader_elector (v0.149) is not used: a receiver that registers while it already leads is never stopped, so two
 // collect; k8sobjects closes a closed channel if it loses the lead twice; and if the API server is unavailable, startup fails and stops all
 // telemetry of the node.
-import { backoffOf, DEFAULT_BACKOFF, Loop, spread } from "../../common/loop.ts";
+import { backoffOf, DEFAULT_BACKOFF, Loop, pause, spread } from "../../common/loop.ts";
 import { Outage } from "../../common/outage.ts";
 import type { Annotations, Lease, LeaseTerm, LeaseTiming } from "../identity/lease.ts";
 import type { Log } from "../log.ts";
@@ -133,7 +133,7 @@ export class ClusterCollector implements AsyncDisposable {
       this.#failedTerms = 0;
       this.#termOutage.recovered();
       await using _ = events && new Loop(followOptions(events, supervisor, log));
-      await waitForAbort(term.signal);
+      await pause(undefined, term.signal);
     } finally {
       this.#supervisor = undefined;
       log.info({ event: "cluster_collector.stopped" }, "stopped collecting cluster state and events");
@@ -151,9 +151,4 @@ function followOptions(events: EventsCheckpoint, supervisor: Supervisor, log: Lo
     failed: (error) =>
       log.debug({ event: "cluster_collector.checkpoint_unknown", err: error }, "cannot read the checkpoint of delivered events"),
   };
-}
-
-async function waitForAbort(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }

@@ -3,6 +3,7 @@
 // acknowledged all events up to the checkpoint; an event that is read twice has the same bytes, so the backend stores it once.
 import { ask } from "../../common/http.ts";
 import type { Annotations } from "../identity/lease.ts";
+import type { KubernetesApi } from "../kubernetes/api.ts";
 import { EXPORTER } from "./config/collector-config.ts";
 import { sumMetric } from "./supervision/queue-state.ts";
 import type { Supervisor } from "./supervision/supervisor.ts";
@@ -15,10 +16,7 @@ export const SETTLED_MS = 4_000;
 /** Timeout of `begin`. It is short because no agent collects events until `begin` returns. */
 const BEGIN_WITHIN_MS = 1_000;
 
-export interface EventsApi {
-  /** Returns the API server's latest resourceVersion for events. */
-  newestOfEvents(signal: AbortSignal): Promise<string>;
-}
+type EventsApi = Pick<KubernetesApi, "newestOfEvents">;
 
 export type EventsCollector = Pick<Supervisor, "status" | "metricsUrl" | "eventsEnded" | "killAndRestart">;
 

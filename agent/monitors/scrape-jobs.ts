@@ -203,22 +203,16 @@ function addressRules(port: string | number): Rule[] {
   const number = Number(port);
   if (Number.isInteger(number)) {
     if (number < 1 || number > 65_535) throw new MonitorError(`port ${port} is not supported`);
-    const source_labels = ["__meta_kubernetes_pod_ip"];
-    return [
-      { source_labels, regex: "([0-9.]+)", target_label: "__address__", replacement: `$1:${number}`, action: "replace" },
-      {
-        source_labels,
-        regex: "([0-9a-fA-F:]*:[0-9a-fA-F:.]*)",
-        target_label: "__address__",
-        replacement: `[$1]:${number}`,
-        action: "replace",
-      },
-    ];
+    return [addressRule("([0-9.]+)", `$1:${number}`), addressRule("([0-9a-fA-F:]*:[0-9a-fA-F:.]*)", `[$1]:${number}`)];
   }
   return [
     keepRule(["__meta_kubernetes_pod_container_port_name"], escapeRegex(String(port))),
     copyRule("__meta_kubernetes_pod_container_name", "container"),
   ];
+}
+
+function addressRule(regex: string, replacement: string): Rule {
+  return { source_labels: ["__meta_kubernetes_pod_ip"], regex, target_label: "__address__", replacement, action: "replace" };
 }
 
 /** Throws MonitorError. */

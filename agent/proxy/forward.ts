@@ -5,15 +5,13 @@ import { DROPPED_RECORDS_HEADER, parseDroppedRecords } from "../../common/protoc
 import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import type { UpstreamAnswer } from "../http-pool.ts";
+import type { Clock } from "../upstream/clock.ts";
 import { type Upstream, UpstreamError } from "../upstream/pool.ts";
 import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
 import { MAX_RETRY_AFTER_S } from "../agent-limits.ts";
 
-/** The time to sign with; it is corrected by the backend's clock in responses (agent/upstream/clock.ts). */
-export interface SigningClock {
-  nowUnixS(): number;
-  observe?(dateHeader: string | undefined, sentAtMs: number, receivedAtMs: number): void;
-}
+/** The time to sign with; responses correct it. */
+export type SigningClock = Pick<Clock, "nowUnixS"> & Partial<Pick<Clock, "observe">>;
 
 interface ForwardParts {
   readonly upstream: Upstream;

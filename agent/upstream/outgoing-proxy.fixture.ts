@@ -21,22 +21,8 @@ export function authority(folder: string, name: string, host = "backend.test"): 
   openssl("req", "-x509", ...newKey, "-keyout", file("ca.key"), "-out", file("ca.pem"), "-subj", `/CN=${name}`, "-days", "2");
   openssl("req", ...newKey, "-keyout", file("key"), "-out", file("csr"), "-subj", "/CN=localhost");
   writeFileSync(file("ext"), `subjectAltName=DNS:localhost,DNS:${host},IP:127.0.0.1\n`);
-  openssl(
-    "x509",
-    "-req",
-    "-in",
-    file("csr"),
-    "-CA",
-    file("ca.pem"),
-    "-CAkey",
-    file("ca.key"),
-    "-out",
-    file("crt"),
-    "-days",
-    "2",
-    "-extfile",
-    file("ext"),
-  );
+  const signed = ["-CA", file("ca.pem"), "-CAkey", file("ca.key"), "-days", "2", "-extfile", file("ext")];
+  openssl("x509", "-req", "-in", file("csr"), "-out", file("crt"), ...signed);
   return { caFile: file("ca.pem"), key: readFileSync(file("key"), "utf8"), cert: readFileSync(file("crt"), "utf8") };
 }
 

@@ -119,16 +119,11 @@ export async function validateCollectorConfig(
   const { exitCode, signal, timedOut, stderr, shortMessage = "", originalMessage = "", cause } = run;
   if (exitCode === undefined) {
     const why = timedOut ? `took longer than ${withinMs / 1000} s` : signal ? `was ended by ${signal}` : originalMessage;
-    throw new ValidationUnavailableError(
-      `cannot validate the collector's configuration: \`validate\` ${why} (out of memory or overloaded?)`,
-      {
-        cause,
-      },
-    );
+    const message = `cannot validate the collector's configuration: \`validate\` ${why} (out of memory or overloaded?)`;
+    throw new ValidationUnavailableError(message, { cause });
   }
-  throw new CollectorConfigError(`the collector rejects the configuration: ${maskSecrets(stderr.trim() || shortMessage).slice(-3000)}`, {
-    cause,
-  });
+  const reason = maskSecrets(stderr.trim() || shortMessage).slice(-3000);
+  throw new CollectorConfigError(`the collector rejects the configuration: ${reason}`, { cause });
 }
 
 /**

@@ -36,6 +36,8 @@ export const PODS_RECEIVER = "file_log/pods";
 export const POD_OFFSETS_FILE = "checkpoints/receiver_filelog_pods";
 
 const MAX_LINE = "1MiB";
+/** Files with incomplete lines. Above it, the collector would flush the lines of all files together, as lines of one. */
+const MAX_SOURCES = 1_000_000;
 
 const ROOT = "/var/log/pods";
 const POLL_INTERVAL_MS = 200;
@@ -125,8 +127,7 @@ function startsWith(words: string): string {
  */
 const PARTS: readonly { readonly id: string }[] = STREAMS.map((stream) => ({
   type: "recombine",
-  // Above it, the operator would flush the lines of all files together, as lines of one.
-  max_sources: 1_000_000,
+  max_sources: MAX_SOURCES,
   id: `parts-${stream}`,
   if: startsWith(stream),
   combine_field: "body",
@@ -170,8 +171,7 @@ function recombineLines(start: string | undefined, id: string, condition: string
   if (start === undefined) return [];
   return ['attributes["log.iostream"] == "stderr"', 'attributes["log.iostream"] != "stderr"'].map((isStream, index) => ({
     type: "recombine",
-    // Above it, the operator would flush the lines of all files together, as lines of one.
-    max_sources: 1_000_000,
+    max_sources: MAX_SOURCES,
     id: `${id}-${index === 0 ? "stderr" : "stdout"}`,
     if: condition === undefined ? isStream : `${isStream} and ${condition}`,
     combine_field: "body",
@@ -179,7 +179,7 @@ function recombineLines(start: string | undefined, id: string, condition: string
     source_identifier: 'attributes["log.file.path"]',
     max_unmatched_batch_size: 1,
     force_flush_period: "2s",
-    max_log_size: "1MiB",
+    max_log_size: MAX_LINE,
   }));
 }
 
@@ -244,8 +244,7 @@ const CONTAINER_FORMAT: readonly object[] = [
   },
   ...STREAMS.map((stream) => ({
     type: "recombine",
-    // Above it, the operator would flush the lines of all files together, as lines of one.
-    max_sources: 1_000_000,
+    max_sources: MAX_SOURCES,
     id: `cri-parts-${stream}`,
     if: `attributes.stream == "${stream}"`,
     combine_field: "attributes.log",
