@@ -184,16 +184,10 @@ function limitText(name: string, value: number | bigint): string {
   return value.toLocaleString("en-US");
 }
 
+const UNITS = Object.entries({ GiB: 2 ** 30, MiB: 2 ** 20, MB: 1_000_000, KiB: 2 ** 10 });
+
 function bytesText(value: number): string {
-  const [unit = "bytes", size = 1] =
-    (
-      [
-        ["GiB", 2 ** 30],
-        ["MiB", 2 ** 20],
-        ["MB", 1_000_000],
-        ["KiB", 2 ** 10],
-      ] as const
-    ).find(([, bytes]) => value % bytes === 0) ?? [];
+  const [unit = "bytes", size = 1] = UNITS.find(([, bytes]) => value % bytes === 0) ?? [];
   return `${(value / size).toLocaleString("en-US")} ${unit}`;
 }
 

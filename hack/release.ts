@@ -118,12 +118,8 @@ async function hostAgent(release: Release): Promise<void> {
   copyFileSync(join(PACKAGING, "atherops-otel-agent.sh"), join(tree, "usr/bin/atherops-otel-agent"));
   copyFileSync(join(ROOT, "agent/systemd/atherops-otel-agent.service"), join(tree, "usr/lib/systemd/system/atherops-otel-agent.service"));
   copyFileSync(join(PACKAGING, "agent.env"), join(WORK, "host", "agent.env"));
-  for (const program of [
-    "usr/lib/atherops-otel-agent/node",
-    "usr/lib/atherops-otel-agent/otelcol-contrib",
-    "usr/bin/atherops-otel-agent",
-  ]) {
-    chmodSync(join(tree, program), 0o755);
+  for (const program of [join(lib, "node"), join(lib, "otelcol-contrib"), join(tree, "usr/bin/atherops-otel-agent")]) {
+    chmodSync(program, 0o755);
   }
   await archive(release, tree);
   const nfpm = await toolPath("nfpm");

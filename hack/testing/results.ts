@@ -1,5 +1,5 @@
 // The results of the stages of a test run, as it prints them: a line after each stage, then what failed, what is flaky, and the sum.
-import { ToolError } from "../tools/progress.ts";
+import { durationText, ToolError } from "../tools/progress.ts";
 import { NOTHING, type Outcome } from "./outcome.ts";
 
 /** A run with `-t` skips all other tests of its files. */
@@ -19,7 +19,7 @@ export class Results {
     this.add(outcome);
     const { passed, failures } = outcome;
     const counts = passed + failures.length > 0 ? `, ${passed} passed, ${failures.length} failed` : "";
-    console.log(`stage ${stage}: ${failures.length > 0 ? "FAILED" : "OK"} ${readable(performance.now() - startedAtMs)}${counts}`);
+    console.log(`stage ${stage}: ${failures.length > 0 ? "FAILED" : "OK"} ${durationText(performance.now() - startedAtMs)}${counts}`);
   }
 
   /** The last line is the sum. Sets the exit status. */
@@ -41,9 +41,4 @@ export class Results {
 function failureOf(error: unknown): Outcome {
   if (!(error instanceof ToolError)) throw error;
   return { ...NOTHING, failures: [error.message.replaceAll(/\s*\n\s*/g, " ⏎ ")] };
-}
-
-function readable(ms: number): string {
-  const seconds = Math.round(ms / 1000);
-  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }

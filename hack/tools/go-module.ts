@@ -8,7 +8,7 @@ import { constants, setPriority } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parse, stringify } from "yaml";
-import { ToolError, type Progress } from "./progress.ts";
+import { durationText, ToolError, type Progress } from "./progress.ts";
 
 const MODULES = dirname(fileURLToPath(import.meta.url));
 /** The path of Go's own installer, which is often missing on the PATH of services. */
@@ -46,7 +46,7 @@ export async function buildModule(module: GoModule, folder: string, target: stri
       total,
       output.reduce((count, text) => count + text.split("\n").length - 1, 0),
     );
-    progress(`building ${done} of ${total} packages, ${elapsedText(started)}`, "live");
+    progress(`building ${done} of ${total} packages, ${durationText(Date.now() - started)}`, "live");
   });
 }
 
@@ -98,11 +98,6 @@ async function run(go: string, args: string[], cwd: string, progress: (output: r
   })) as [number | null];
   if (code !== 0) throw new ToolError(`go ${args[0]} ended with ${code}: ${lastLines(output.join(""))}`);
   return output.join("");
-}
-
-function elapsedText(since: number): string {
-  const seconds = Math.round((Date.now() - since) / 1000);
-  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 function lastLines(output: string): string {

@@ -33,6 +33,12 @@ export class ToolError extends Error {
 /** Prints a line about the current step. `live`: the next line replaces it; may be called every second. */
 export type Progress = (line: string, live?: "live") => void;
 
+/** `12 s` or `3 min 12 s`. */
+export function durationText(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  return seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
+}
+
 /** Returns the comment at the beginning of the script at `url`. */
 export function readManual(url: string): string {
   const [header = ""] = readFileSync(new URL(url), "utf8").split("\nimport ");
