@@ -14,7 +14,8 @@ const IDENTITY_ID = "identity-token";
 
 /** An identity token takes precedence. */
 export function enrolmentToken(installToken: string | undefined, identityToken: string | undefined): EnrolmentToken | undefined {
-  if (identityToken !== undefined) return { text: identityToken, id: IDENTITY_ID, isIdentity: true };
-  if (installToken === undefined) return undefined;
-  return { text: installToken, id: createHash("sha256").update(installToken, "utf8").digest("hex"), isIdentity: false };
+  // Files and Secrets often have more than one line end, or a byte order mark.
+  if (identityToken !== undefined) return { text: identityToken.trim(), id: IDENTITY_ID, isIdentity: true };
+  const text = installToken?.trim();
+  return text ? { text, id: createHash("sha256").update(text, "utf8").digest("hex"), isIdentity: false } : undefined;
 }

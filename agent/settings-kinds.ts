@@ -1,7 +1,9 @@
 // Kinds of settings that only the agent has, such as the backend's URL, globs of log files and the kubelet's certificate. The message for an
 // invalid value describes valid ones.
+import { resolve } from "node:path";
+import { readCertificates } from "../common/files.ts";
 import { isLoopback } from "../common/ip-networks.ts";
-import { checkedList, file, list, listen, type ListenAddress, splitList } from "../common/settings-kinds.ts";
+import { checkedList, list, listen, type ListenAddress, splitList } from "../common/settings-kinds.ts";
 import type { Kind } from "../common/settings-table.ts";
 
 /** An origin without a trailing slash. */
@@ -46,11 +48,25 @@ export function someOf<const T extends string>(values: readonly T[]): Kind<T[]> 
   };
 }
 
+/** The absolute path of a file that has certificates in PEM format now. */
+export const pemFile: Kind<string> = {
+  type: "PEM file",
+  parse: (value, report) => {
+    try {
+      readCertificates(value);
+    } catch (error) {
+      const { code = "" } = error as NodeJS.ErrnoException;
+      report(`${value} ${code.startsWith("ERR_") ? "has no valid certificate in PEM format" : `cannot be read: ${code}`}`);
+    }
+    return resolve(value);
+  },
+};
+
 /** `verify`, `skip`, or the absolute path of a PEM file. */
 export const kubeletTls: Kind<string> = {
   type: "word or PEM file",
   range: { values: ["verify", "skip"] },
-  parse: (value, report) => (value === "verify" || value === "skip" ? value : file.parse(value, report)),
+  parse: (value, report) => (value === "verify" || value === "skip" ? value : pemFile.parse(value, report)),
 };
 
 /** The collector's expressions are RE2, so RE2's leading flags and named groups are accepted too. */

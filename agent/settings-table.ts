@@ -2,7 +2,7 @@
 // generated. X_FILE reads X from a file. To add a setting, add a row and run `npm run reference`.
 import { duration, file, flag, integer, list, listen, oneOf, path, proxyUrl, text } from "../common/settings-kinds.ts";
 import { group, setting } from "../common/settings-table.ts";
-import { absolutePaths, backendUrl, kubeletTls, lines, loopback, pattern, patterns, percent, someOf } from "./settings-kinds.ts";
+import { absolutePaths, backendUrl, kubeletTls, lines, loopback, pattern, patterns, pemFile, percent, someOf } from "./settings-kinds.ts";
 
 export type Identity = "host" | "cluster";
 export const SIGNALS = ["metrics", "logs", "traces"] as const;
@@ -21,7 +21,7 @@ export const BOTH = {
       value: "backendUrl",
       description: "Scheme, host and port of the backend. http is accepted only for loopback, or with `ALLOW_PLAIN_HTTP`.",
     }),
-    backendCaFile: setting("BACKEND_CA_FILE", file, {
+    backendCaFile: setting("BACKEND_CA_FILE", pemFile, {
       value: "backendCa",
       description:
         "PEM file of the certificate authority that signed the backend's certificate, trusted in addition to those of the system and of Node.js.",

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { inValueNames, readSettings, SettingsError } from "./settings.ts";
+import { inValueNames, readEnrolmentToken, readSettings, SettingsError } from "./settings.ts";
 
 const CLUSTER = {
   BACKEND_URL: "https://b.example",
@@ -113,6 +113,21 @@ describe("settings of the agent", () => {
     expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: "[" })).toContain("not a regular expression");
   });
 
+  test("reject a CA file without a certificate, which Node.js would ignore", () => {
+    const folder = mkdtempSync(join(tmpdir(), "atherops-settings-"));
+    const file = join(folder, "ca.crt");
+    try {
+      expect(problemsOf("host", { BACKEND_URL: "https://b.example", BACKEND_CA_FILE: file })).toContain(`${file} cannot be read: ENOENT`);
+      for (const text of ["", "<html>", "-----BEGIN CERTIFICATE-----\nMIIabc\n-----END CERTIFICATE-----\n"]) {
+        writeFileSync(file, text);
+        const env = { ...CLUSTER, BACKEND_CA_FILE: file, KUBELET_TLS: file };
+        expect(problemsOf("cluster", env).match(/\w+: \S+ has no valid certificate/g)).toHaveLength(2);
+      }
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
   test("reject a proxy address that is not loopback", () => {
     expect(problemsOf("host", { BACKEND_URL: "https://b.example", PROXY_LISTEN: "0.0.0.0:9599" })).toContain(
       "PROXY_LISTEN: must be a loopback",
@@ -124,6 +139,9 @@ describe("settings of the agent", () => {
     try {
       const file = join(folder, "token");
       writeFileSync(file, "it_secret-value\n");
+      writeFileSync(`${file}-of-an-editor`, "\uFEFFit_secret-value \r\n\r\n");
+      const [plain, edited] = [file, `${file}-of-an-editor`].map((INSTALL_TOKEN_FILE) => readEnrolmentToken({ INSTALL_TOKEN_FILE }));
+      expect(edited).toEqual(plain);
       const { settings, secrets } = readSettings("host", { BACKEND_URL: "https://b.example", INSTALL_TOKEN_FILE: file });
       expect(secrets.installToken).toBe("it_secret-value");
       expect(JSON.stringify(settings)).not.toContain("secret-value");

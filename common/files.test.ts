@@ -66,7 +66,7 @@ test("throws if no folder can be created, even if the parent exists and the syst
   expect(() => makeFolder(join(file, "a"), 0o700)).toThrow("EEXIST");
 });
 
-test("a file is executable by its mode, for every user; a missing one is neither executable nor readable", () => {
+test("a file is executable by its mode, for every user; a missing one and a folder are not", () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "program");
   writeFileSync(file, "");
@@ -74,6 +74,6 @@ test("a file is executable by its mode, for every user; a missing one is neither
   expect(isExecutable(file)).toBe(false);
   chmodSync(file, 0o755);
   expect(isExecutable(file)).toBe(true);
-  const nowhere = [join(folder.path, "none"), join(file, "below"), ""];
+  const nowhere = [join(folder.path, "none"), join(file, "below"), "", folder.path];
   expect(nowhere.filter(isExecutable)).toEqual([]);
 });

@@ -1,6 +1,7 @@
 // Writes files and folders so that they survive a power cut, and checks this process's permissions. Invariant: when a call returns, the new
 // content is on disk under the file's name, not only in the kernel's memory; until then, the old content is. Not for files that are written
 // many times a second.
+import { X509Certificate } from "node:crypto";
 import {
   closeSync,
   fsyncSync,
@@ -10,6 +11,7 @@ import {
   writeFileSync,
   existsSync,
   mkdirSync,
+  readFileSync,
   statSync,
   accessSync,
   constants,
@@ -100,12 +102,18 @@ function isFolder(path: string): boolean {
   return existsSync(path) && statSync(path).isDirectory();
 }
 
-/** For a folder: whether it can be entered. */
+/** False for a folder, which has the same permission. */
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);
-    return true;
+    return statSync(path).isFile();
   } catch {
     return false;
   }
+}
+
+/** Returns the text of a PEM file. Throws if it cannot be read, or its first certificate is missing or invalid: Node.js would ignore that. */
+export function readCertificates(path: string): string {
+  const pem = readFileSync(path, "utf8");
+  return new X509Certificate(pem) && pem;
 }

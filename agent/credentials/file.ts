@@ -72,7 +72,10 @@ export class CredentialsFile {
 
   #restrictMode(): void {
     this.isOpenToGroup = false;
-    const rights = statSync(this.path).mode & 0o077;
+    const stats = statSync(this.path);
+    // The mode of a folder or device, such as /etc or /dev/null, must not be changed.
+    if (!stats.isFile()) throw new CredentialsFileError(`${this.path} is not a file: set CREDENTIALS_FILE to the path of a file`);
+    const rights = stats.mode & 0o077;
     if (rights === 0) return;
     try {
       chmodSync(this.path, 0o600);

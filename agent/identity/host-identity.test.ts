@@ -220,6 +220,13 @@ describe("the host's identity", () => {
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
+  test("changes no permission of a folder or device that CREDENTIALS_FILE names by mistake, and says so", () => {
+    chmodSync(folder, 0o755);
+    path = folder;
+    expect(() => start("one")).toThrow(`${folder} is not a file: set CREDENTIALS_FILE`);
+    expect(statSync(folder).mode & 0o777).toBe(0o755);
+  });
+
   test.skipIf(!canMount)("accepts a file that its group can read only on a read-only mount (needs root), with a warning", async () => {
     using disk = new SmallDisk(join(folder, "mounted"), "64k");
     path = join(disk.path, "credentials.json");

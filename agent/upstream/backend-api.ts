@@ -55,6 +55,8 @@ interface Answer {
 
 export function createBackendApi(options: BackendApiOptions) {
   const register = async (path: string, installToken: string, idempotencyKey: string, body: object, signal?: AbortSignal) => {
+    // A header cannot contain all characters, for example of a copied dash.
+    if (!/^[!-~]+$/.test(installToken)) throw new BackendError("invalid_install_token", "the token has characters that no token has");
     const headers = { authorization: `Bearer ${installToken}`, [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
     const { json, headers: answered } = await send(options, { method: "POST", path, headers, body, signal });
     return { json, org: readOrg(answered) };

@@ -1,10 +1,11 @@
 // The agent's connection pool to the backend, through HTTPS_PROXY if it applies. It trusts BACKEND_CA_FILE in addition to the system's and
 // well-known authorities. Invariants: requests go only to the backend's origin; a redirect is returned like any other response and never
 // followed; connections are renewed, so that a changed address of the backend is used within MAX_POOL_AGE_MS.
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+import { readCertificates } from "../../common/files.ts";
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import { isExempt } from "../../common/no-proxy.ts";
 import { Agent, AnswerCollector, type Dispatcher, Pool, ProxyAgent, type UpstreamAnswer } from "../http-pool.ts";
@@ -119,7 +120,7 @@ class BackendUpstream implements Upstream {
     try {
       this.#dispatcher = openPool(this.#options);
     } catch {
-      // Safe to ignore: the CA file cannot be read now, and the open pool still trusts its last content. Tried again soon.
+      // Safe to ignore: the CA file has no certificate now, and the open pool still trusts its last content. Tried again soon.
       this.#openedAtMs = this.#nowMs() - MAX_POOL_AGE_MS + CA_CHECK_INTERVAL_MS;
       return;
     }
@@ -167,7 +168,7 @@ function openPool(options: UpstreamOptions): Dispatcher {
 
 /** Created once for all connections: a host has hundreds of authorities. */
 function createTrustContext(caFile: string | undefined): SecureContext {
-  const additional = caFile === undefined ? [] : [readFileSync(caFile, "utf8")];
+  const additional = caFile === undefined ? [] : [readCertificates(caFile)];
   return createSecureContext({ ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system"), ...additional])] });
 }
 
