@@ -24,8 +24,7 @@ export async function main(identity: Identity, argv: string[] = process.argv): P
       process.exitCode = error.exitCode === 0 ? 0 : 2;
       return;
     }
-    const isExpected = EXPECTED_ERRORS.has(error.name) || isPortTaken(error) || isPortTaken(error.cause);
-    process.stderr.write(`${PROGRAMS[identity]}: ${isExpected ? inValueNames(error.message) : error.stack}\n`);
+    process.stderr.write(`${PROGRAMS[identity]}: ${EXPECTED_ERRORS.has(error.name) ? inValueNames(error.message) : error.stack}\n`);
     process.exitCode = error instanceof SettingsError || error.name === "CollectorConfigError" ? 2 : 1;
   }
 }
@@ -35,6 +34,7 @@ const EXPECTED_ERRORS = new Set([
   "SettingsError",
   "CollectorConfigError",
   "CredentialsFileError",
+  "ListenError",
   "StateInUseError",
   "StateDirError",
   "RotateError",
@@ -45,10 +45,6 @@ const EXPECTED_ERRORS = new Set([
 function cacheCompiledModules(stateDir: string): void {
   // On the first start, the folder does not exist; it is created later, with the right mode.
   if (existsSync(stateDir)) enableCompileCache(join(stateDir, "compiled"));
-}
-
-function isPortTaken(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException | undefined)?.code === "EADDRINUSE";
 }
 
 function commands(identity: Identity): Command {

@@ -50,7 +50,7 @@ export function someOf<const T extends string>(values: readonly T[]): Kind<T[]> 
 
 /** The absolute path of a file that has certificates in PEM format now. */
 export const pemFile: Kind<string> = {
-  type: "PEM file",
+  type: "file",
   parse: (value, report) => {
     try {
       readCertificates(value);

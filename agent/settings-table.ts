@@ -13,6 +13,10 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 /** The pinned version of the collector, the same as in hack/fetch-tools.ts. */
 export const COLLECTOR_VERSION = "0.149.0";
 
+const DAY_MS = 86_400_000;
+/** More is a number of bytes by mistake. */
+const TIB_IN_MIB = 1024 * 1024;
+
 /** Settings of both agents. */
 export const BOTH = {
   ...group("Backend", {
@@ -57,10 +61,10 @@ export const BOTH = {
       description:
         "Token of an issuer that the organisation trusts, with which the agent enrols instead of `INSTALL_TOKEN`. `IDENTITY_TOKEN_FILE` names a file that is read before each attempt, because its issuer replaces it.",
     }),
-    heartbeatIntervalMs: setting("HEARTBEAT_INTERVAL", duration({ min: 1000 }), {
+    heartbeatIntervalMs: setting("HEARTBEAT_INTERVAL", duration({ min: 1000, max: 3_600_000 }), {
       default: "30s",
       value: "heartbeatInterval",
-      description: "Time between heartbeats; set at most `1h`. The backend shows an agent as offline after three missed ones.",
+      description: "Time between heartbeats. The backend shows an agent as offline after three missed ones.",
     }),
     remoteConfigIntervalMs: setting("REMOTE_CONFIG_INTERVAL", duration({ min: 0 }), {
       default: "1m",
@@ -79,13 +83,13 @@ export const BOTH = {
       value: "signals",
       description: "Signals to collect and send. OTLP of other signals is refused.",
     }),
-    metricsIntervalMs: setting("METRICS_INTERVAL", duration({ min: 1000 }), {
+    metricsIntervalMs: setting("METRICS_INTERVAL", duration({ min: 1000, max: DAY_MS }), {
       default: "30s",
       value: "metricsInterval",
       description:
         "Collection interval of metrics of the host, kubelet, cAdvisor and scraped pods, unless their monitor sets one; state of the cluster is collected every 10 s, or more often if this is shorter.",
     }),
-    logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000 }), {
+    logMaxAgeMs: setting("LOG_MAX_AGE", duration({ min: 60_000, max: 36_500 * DAY_MS }), {
       default: "168h",
       description: "The agent does not read log files whose last modification is older than this.",
     }),
@@ -150,7 +154,7 @@ export const BOTH = {
       value: "stateHostPath",
       description: "Folder for the disk queue, checkpoints and the collector's configuration.",
     }),
-    queueMib: setting("QUEUE_MIB", integer({ min: 16 }), {
+    queueMib: setting("QUEUE_MIB", integer({ min: 16, max: TIB_IN_MIB }), {
       default: "512",
       unit: "MiB",
       value: "collector.queueMib",
@@ -177,14 +181,14 @@ export const BOTH = {
       value: "collector.allowOtherExporters",
       description: "Allows the merged configuration to send unsigned telemetry to other destinations.",
     }),
-    collectorMemoryMib: setting("COLLECTOR_MEMORY_MIB", integer({ min: 64 }), {
+    collectorMemoryMib: setting("COLLECTOR_MEMORY_MIB", integer({ min: 64, max: TIB_IN_MIB }), {
       default: "400",
       unit: "MiB",
       value: "collector.memoryMib",
       description:
         "Memory of the collector. While it uses more than about 80 % of this, it refuses new data, except lines of files and the journal.",
     }),
-    collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0 }), {
+    collectorStopGraceMs: setting("COLLECTOR_STOP_GRACE", duration({ min: 0, max: DAY_MS }), {
       default: "35s",
       description: "Time between SIGTERM and SIGKILL for the collector. Keep it longer than the timeout of one export (30 s).",
     }),

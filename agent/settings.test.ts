@@ -113,6 +113,15 @@ describe("settings of the agent", () => {
     expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: "[" })).toContain("not a regular expression");
   });
 
+  test.each(["METRICS_INTERVAL", "HEARTBEAT_INTERVAL", "LOG_MAX_AGE", "COLLECTOR_STOP_GRACE"])("reject a %s of 300 years", (name) => {
+    expect(problemsOf("host", { BACKEND_URL: "https://b.example", [name]: "300y" })).toContain(`${name}: "300y" is not a duration`);
+  });
+
+  test.each(["QUEUE_MIB", "COLLECTOR_MEMORY_MIB"])("reject a %s in bytes", (name) => {
+    const problem = problemsOf("host", { BACKEND_URL: "https://b.example", [name]: String(512 * 1024 * 1024) });
+    expect(problem).toContain(`${name}: must be a whole number from`);
+  });
+
   test("reject a CA file without a certificate, which Node.js would ignore", () => {
     const folder = mkdtempSync(join(tmpdir(), "atherops-settings-"));
     const file = join(folder, "ca.crt");

@@ -115,5 +115,6 @@ export function isExecutable(path: string): boolean {
 /** Returns the text of a PEM file. Throws if it cannot be read, or its first certificate is missing or invalid: Node.js would ignore that. */
 export function readCertificates(path: string): string {
   const pem = readFileSync(path, "utf8");
-  return new X509Certificate(pem) && pem;
+  void new X509Certificate(pem);
+  return pem;
 }

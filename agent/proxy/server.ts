@@ -3,11 +3,11 @@
 // collector and stops after it; until there is a key, it answers 503. Routes and responses: docs/decisions.md, "The agent's proxy".
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { freeBuffer, createServer } from "../../common/http.ts";
-import { bareHost, isLoopback } from "../../common/ip-networks.ts";
+import { isLoopback } from "../../common/ip-networks.ts";
 import type { CredentialSource } from "../credentials/credential-store.ts";
+import { listenAt } from "../listen.ts";
 import { type LineCounts, parseFileRequest, FILES_HEADER } from "../collector/files/file-batch.ts";
 import type { StoredBatches } from "../collector/files/stored-batches.ts";
 import type { Compression, ListenAddress, Signal } from "../settings.ts";
@@ -115,15 +115,8 @@ class LoopbackProxy implements Proxy {
     return this.#port;
   }
 
-  async listen({ host, port }: ListenAddress): Promise<void> {
-    this.#server.listen(port, bareHost(host));
-    try {
-      await once(this.#server, "listening");
-    } catch (cause) {
-      const hint = (cause as { code?: string }).code === "EADDRINUSE" ? ": stop the other agent, or set PROXY_LISTEN" : "";
-      throw new Error(`the proxy cannot listen on ${host}:${port}${hint}`, { cause });
-    }
-    this.#port = (this.#server.address() as AddressInfo).port;
+  async listen(address: ListenAddress): Promise<void> {
+    this.#port = await listenAt(this.#server, address, "PROXY_LISTEN");
   }
 
   status(): ProxyStatus {

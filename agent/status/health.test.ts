@@ -36,10 +36,12 @@ async function get(path: string, status: Partial<AgentStatus>, collectorHealthy 
 }
 
 describe("the agent's health", () => {
-  test("on a port in use names the setting to change", async () => {
+  test("on a port in use, or an address of another machine, names the setting to change", async () => {
     await get("/healthz", {});
     const second = startHealthServer({ host: "127.0.0.1", port: server?.port ?? 0 }, {} as HealthSource);
     await expect(second).rejects.toThrow(/^HEALTH_LISTEN: cannot listen on 127\.0\.0\.1:\d+: the port is in use/);
+    const elsewhere = startHealthServer({ host: "192.0.2.1", port: 0 }, {} as HealthSource);
+    await expect(elsewhere).rejects.toMatchObject({ name: "ListenError", message: expect.stringContaining("EADDRNOTAVAIL") });
   });
 
   test("is alive immediately, and not ready with the reasons", async () => {

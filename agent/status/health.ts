@@ -4,8 +4,9 @@
 // connections per address are limited, and concurrent requests share one request to the collector.
 import { once } from "node:events";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { AddressInfo, Socket } from "node:net";
+import type { Socket } from "node:net";
 import { createServer } from "../../common/http.ts";
+import { listenAt } from "../listen.ts";
 import { type AgentStatus, type HealthSource } from "./agent-status.ts";
 import { renderMetrics } from "./metrics.ts";
 import { inValueNames, type ListenAddress } from "../settings.ts";
@@ -19,7 +20,7 @@ const MAX_CONNECTIONS_PER_ADDRESS = 64;
 /** Closes a connection without progress, such as one whose client does not read the response. */
 const IDLE_MS = 30_000;
 
-/** Resolves once it listens; otherwise rejects with a message that names HEALTH_LISTEN. */
+/** Resolves once it listens; otherwise throws ListenError. */
 export async function startHealthServer(listen: ListenAddress, source: HealthSource): Promise<HealthServer> {
   const checks = {
     source,
@@ -38,13 +39,7 @@ export async function startHealthServer(listen: ListenAddress, source: HealthSou
   });
   server.setTimeout(IDLE_MS);
   limitConnections(server);
-  // An empty host means all IPv6 and IPv4 addresses of the machine.
-  server.listen(listen.host === "" ? { port: listen.port } : listen);
-  await once(server, "listening").catch((cause: NodeJS.ErrnoException) => {
-    const why = cause.code === "EADDRINUSE" ? "the port is in use: stop the other agent, or set another port" : cause.message;
-    throw new Error(`HEALTH_LISTEN: cannot listen on ${listen.host}:${listen.port}: ${why}`, { cause });
-  });
-  return { port: (server.address() as AddressInfo).port, [Symbol.asyncDispose]: () => close(server) };
+  return { port: await listenAt(server, listen, "HEALTH_LISTEN"), [Symbol.asyncDispose]: () => close(server) };
 }
 
 /** Slow checks, each executed once for all waiting clients. */

@@ -161,18 +161,21 @@ describe("requests", () => {
 });
 
 describe("trust", () => {
-  it.each([undefined, "", "no certificate"])("keeps the last authorities if the CA file is %j when connections are renewed", async (text) => {
-    const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
-    const caFile = join(folder.path, "removed.pem");
-    writeFileSync(caFile, readFileSync(first.caFile));
-    let nowMs = 0;
-    const upstream = upstreamTo({ backendUrl: `https://localhost:${port}`, caFile, nowMs: () => nowMs });
-    await get(upstream);
-    rmSync(caFile);
-    if (text !== undefined) writeFileSync(caFile, text);
-    nowMs = 300_000;
-    expect(await get(upstream)).toMatchObject({ status: 200 });
-  });
+  it.each([undefined, "", "no certificate"])(
+    "keeps the last authorities if the CA file is %j when connections are renewed",
+    async (text) => {
+      const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));
+      const caFile = join(folder.path, "removed.pem");
+      writeFileSync(caFile, readFileSync(first.caFile));
+      let nowMs = 0;
+      const upstream = upstreamTo({ backendUrl: `https://localhost:${port}`, caFile, nowMs: () => nowMs });
+      await get(upstream);
+      rmSync(caFile);
+      if (text !== undefined) writeFileSync(caFile, text);
+      nowMs = 300_000;
+      expect(await get(upstream)).toMatchObject({ status: 200 });
+    },
+  );
 
   it("rejects a certificate of an unknown authority", async () => {
     const port = await listen(createTlsServer({ key: first.key, cert: first.cert }, echo));

@@ -38,15 +38,23 @@ test("logs a line without an end once, truncated and masked, and logs later line
   }
 });
 
-test("an OTLP port in use is reported with the settings that choose another", async () => {
+test.each([
+  [
+    "listen tcp 127.0.0.1:4317: bind: address already in use",
+    "127.0.0.1:4317 is in use by another program: stop it, or set OTLP_GRPC_LISTEN",
+  ],
+  ["listen tcp 192.0.2.1:4317: bind: cannot assign requested address", "set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN to addresses of this"],
+  ["listen tcp :80: bind: permission denied", "with ports that the collector may open"],
+  ["listen tcp: lookup no.such.host on 127.0.0.53:53: no such host", "set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN"],
+])("an OTLP address that fails with %s is reported with its settings", async (problem, advice) => {
   using folder = temporaryFolder();
   const program = join(folder.path, "otelcol");
-  const message = 'cannot start pipelines: failed to start "otlp" receiver: listen tcp 127.0.0.1:4317: bind: address already in use';
+  const message = `cannot start pipelines: failed to start "otlp" receiver: ${problem}`;
   writeFileSync(program, `#!/bin/sh\necho 'Error: ${message}' >&2\nexit 1\n`, { mode: 0o755 });
   const log = pino({ level: "silent" });
   const child = await CollectorProcess.start({ program, configFile: "", memoryMib: 100, stopGraceMs: 1000, env: {}, log });
   const { reason } = await child.exited;
-  expect(reason).toContain("127.0.0.1:4317 is in use by another program: stop it, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN");
+  expect(reason).toContain(advice);
 });
 
 /** Runs with `config` on its command line, as a collector does. */

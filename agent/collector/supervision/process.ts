@@ -81,7 +81,7 @@ export class CollectorProcess {
       outages[Symbol.dispose]();
       const isStarted = exitCode !== undefined || signal !== undefined;
       const cause = signal === undefined ? `exit code ${exitCode ?? "unknown"}` : `signal ${signal}`;
-      const output = withPortAdvice(lastLines.text() || (isStarted ? "" : originalMessage));
+      const output = withAddressAdvice(lastLines.text() || (isStarted ? "" : originalMessage));
       return { wasStopped: this.#stopping, reason: output === "" ? cause : `${cause}: ${output}`, blamesStore: hasBlamedStore };
     });
   }
@@ -142,11 +142,17 @@ export class CollectorProcess {
   }
 }
 
-/** Adds advice about a port in use, because the collector's own message names no setting. */
-function withPortAdvice(reason: string): string {
-  const address = /"otlp" receiver: listen tcp (\S+): bind: address already in use/.exec(reason)?.[1];
-  if (address === undefined) return reason;
-  return `${address} is in use by another program: stop it, or set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN to free ports\n${reason}`;
+/** Adds advice about an address, because the collector's own message names no setting. */
+function withAddressAdvice(reason: string): string {
+  const problem = /"otlp" receiver: listen tcp:? (.*)/.exec(reason)?.[1];
+  if (problem === undefined) return reason;
+  const [, inUse] = /^(\S+): bind: address already in use/.exec(problem) ?? [];
+  const setting = "set OTLP_GRPC_LISTEN and OTLP_HTTP_LISTEN to";
+  const advice =
+    inUse === undefined
+      ? `${setting} addresses of this machine, with ports that the collector may open`
+      : `${inUse} is in use by another program: stop it, or ${setting} free ports`;
+  return `${advice}\n${reason}`;
 }
 
 type Child = ReturnType<typeof spawnCollector>;
