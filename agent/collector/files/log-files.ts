@@ -369,7 +369,8 @@ export class LogFiles implements AsyncDisposable {
 /** What is wrong, and advice. */
 export const PROBLEMS: Readonly<Record<Problem, string>> = {
   outside: "links that lead outside of LOG_PATHS_ALLOWED are not read; add targets that should be read to it",
-  unreadable: "log files or folders cannot be read; run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
+  unreadable:
+    "log files or folders cannot be read, or their file system does not answer; run the agent as root or with CAP_DAC_READ_SEARCH, or narrow LOG_PATHS",
   special: "FIFOs, sockets and devices are not read; narrow LOG_PATHS",
   hard_link: "files with another hard link in a folder that other users can write to are not read; remove the other links",
   limit: "the limit of open log files is reached, others are not read; narrow LOG_PATHS",

@@ -1,9 +1,21 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { LOG_TREE_LIMITS, LogTree } from "./log-tree.ts";
 import { PathPatterns } from "./log-paths.ts";
+
+/** A file system without an answer, such as NFS without its server, has this in its paths. */
+const DEAD = "dead-nfs";
+let isDead = true;
+vi.mock("node:fs/promises", async (importActual) => {
+  const actual = await importActual<typeof import("node:fs/promises")>();
+  const unlessDead =
+    <A extends unknown[], R>(ask: (path: string, ...rest: A) => Promise<R>) =>
+    (path: string, ...rest: A): Promise<R> =>
+      path.includes(DEAD) && isDead ? new Promise<R>(() => {}) : ask(path, ...rest);
+  return { ...actual, stat: unlessDead(actual.stat as never), realpath: unlessDead(actual.realpath as never) };
+});
 
 let root: string;
 beforeEach(() => {
@@ -62,4 +74,17 @@ test("yields to the event loop while it walks a large tree", async () => {
   await found(treeOf("**/*.log"));
   clearImmediate(next);
   expect(turns).toBeGreaterThan(100);
+});
+
+test("finds the files beside a file system that never answers, and names it; those on it once it answers", async () => {
+  mkdirSync(join(root, DEAD));
+  writeFileSync(join(root, DEAD, "y.log"), "");
+  symlinkSync("app", join(root, `link-to-${DEAD}`));
+  const tree = treeOf("**/*.log", { ...LOG_TREE_LIMITS, answerMs: 50 });
+  const refused = new Map<string, string>();
+  for await (const pass of tree.pass(new AbortController().signal)) for (const [path, why] of pass.refused ?? []) refused.set(path, why);
+  expect([...refused]).toEqual([DEAD, `link-to-${DEAD}`].map((name) => [join(root, name), "unreadable"]));
+  expect(await found(tree)).toEqual(["app/2026/x.log"]);
+  isDead = false;
+  expect(await found(treeOf("**/*.log"))).toEqual(["app/2026/x.log", `${DEAD}/y.log`]);
 });

@@ -43,9 +43,19 @@ export interface LogTreeLimits {
   readonly entriesOfFolder: number;
   readonly linksOfFolder: number;
   readonly depth: number;
+  /** How long to wait for a folder that was never listed. */
+  readonly answerMs: number;
 }
 
-export const LOG_TREE_LIMITS: LogTreeLimits = { folders: 100_000, entriesOfFolder: 200_000, linksOfFolder: 100, depth: 64 };
+export const LOG_TREE_LIMITS: LogTreeLimits = {
+  folders: 100_000,
+  entriesOfFolder: 200_000,
+  linksOfFolder: 100,
+  depth: 64,
+  answerMs: 5000,
+};
+/** Each call of the system that gets no answer occupies one of the four threads that this process has for them. */
+const MAX_UNANSWERED = 2;
 
 /** A folder may change again within the same tick of the file system's clock in which it was listed. */
 const SETTLED_AFTER_MS = 2000;
@@ -60,6 +70,8 @@ export class LogTree {
   #listings = new Map<string, Listing>();
   #activeFolders: readonly string[] = [];
   #isCut = false;
+  /** Folders about which the system was asked and has not answered. */
+  readonly #unanswered = new Set<string>();
 
   /** `mayEnter` decides whether to follow a link to a folder, by its target. */
   constructor(patterns: PathPatterns, mayEnter: (realPath: string) => boolean, limits: LogTreeLimits = LOG_TREE_LIMITS) {
@@ -105,7 +117,8 @@ export class LogTree {
     for (let visit = visits.shift(); visit; visit = visits.shift() ?? (await this.#nextFollowedLink(links, refused))) {
       signal.throwIfAborted();
       const { folder, position } = visit;
-      const stats = await stat(folder, { bigint: true }).catch(refusalOf);
+      const ask = (): Promise<BigIntStats | Refusal> => stat(folder, { bigint: true }).catch(refusalOf);
+      const stats = await (before.has(folder) ? ask() : this.#inTime(folder, ask));
       // Node.js replaces bytes of a name that are not UTF-8, so the path does not exist.
       if (typeof stats === "string") refused.set(folder, folder.includes("\uFFFD") ? "name" : stats);
       if (typeof stats === "string" || !stats.isDirectory()) continue;
@@ -138,12 +151,33 @@ export class LogTree {
 
   async #nextFollowedLink(links: Visit[], refused: Map<string, Refusal | "name">): Promise<Visit | undefined> {
     for (let link = links.shift(); link; link = links.shift()) {
-      const target = await realpath(link.folder).catch(() => undefined);
-      if (target === undefined) continue;
+      const { folder } = link;
+      const target = await this.#inTime(folder, () => realpath(folder).catch(() => undefined));
+      if (target === "unreadable") refused.set(folder, target);
+      if (target === undefined || target === "unreadable") continue;
       if (this.#mayEnter(target)) return link;
       if ((await stat(target).catch(() => undefined))?.isDirectory()) refused.set(link.folder, "outside");
     }
     return undefined;
+  }
+
+  /**
+   * A file system that never answers, such as NFS without its server, must delay neither the other folders nor the agent's start. A folder
+   * that was listed is waited for: its files would otherwise count as removed.
+   */
+  async #inTime<T>(folder: string, ask: () => Promise<T>): Promise<T | "unreadable"> {
+    if (this.#unanswered.has(folder)) return "unreadable";
+    const answer = ask();
+    if (this.#unanswered.size >= MAX_UNANSWERED) return answer;
+    this.#unanswered.add(folder);
+    const { promise: late, resolve } = Promise.withResolvers<"unreadable">();
+    const timer = setTimeout(resolve, this.#limits.answerMs, "unreadable");
+    const answered = (): void => {
+      clearTimeout(timer);
+      this.#unanswered.delete(folder);
+    };
+    answer.then(answered, answered);
+    return Promise.race([answer, late]);
   }
 
   /** Lists a folder; if that fails temporarily, as on a network file system, returns the previous listing. */
