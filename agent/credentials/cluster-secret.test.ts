@@ -39,6 +39,7 @@ it.for<[string, Record<string, string>]>([
   ["a key without its cluster", { "api-key": "ak_1" }],
   ["a cluster with a blank key", { "cluster-id": "c", "api-key": " \n" }],
   ["announcements that are no JSON", { "pending-enrolment": "{", "pending-rotation": "null" }],
+  ["announcements without an Idempotency-Key", { "pending-enrolment": '{"ab":"x","cd":null,"ef":{}}', "pending-rotation": "[5]" }],
 ])("treats %s as a Secret without a key", ([, texts]) => {
   const data = Object.fromEntries(Object.entries(texts).map(([key, text]) => [key, Buffer.from(text).toString("base64")]));
   const { version: _version, object: _object, ...content } = parseSecret({ ...SHELL, data });

@@ -101,14 +101,15 @@ export function parseSecret(object: Secret): SecretSnapshot {
       .trim();
   const [id, apiKey, org] = [text(CLUSTER_ID), text(API_KEY), text(ORG_ID)];
   const credential = { id, apiKey, keyCreatedAt: text(KEY_CREATED_AT), ...(org && { org }) };
-  const pendingRotation = parseJson(text(PENDING_ROTATION)) as PendingRotation | undefined;
+  const pendingRotation = parseJson(text(PENDING_ROTATION));
+  const pendingEnrolments = Object.entries(parseJson(text(PENDING_ENROLMENT)) ?? {}).filter(([, pending]) => hasIdempotencyKey(pending));
   return {
     version: object.metadata?.resourceVersion ?? "",
     object,
     ...(id && apiKey && { credential }),
     ...(text(USED_INSTALL_TOKEN) && { usedTokenHash: text(USED_INSTALL_TOKEN) }),
-    pendingEnrolments: (parseJson(text(PENDING_ENROLMENT)) ?? {}) as Record<string, PendingEnrolment>,
-    ...(pendingRotation?.idempotencyKey && { pendingRotation }),
+    pendingEnrolments: Object.fromEntries(pendingEnrolments) as Record<string, PendingEnrolment>,
+    ...(hasIdempotencyKey(pendingRotation) && { pendingRotation: pendingRotation as PendingRotation }),
     ...(text(NO_ROTATION_BEFORE) && { noRotationBefore: text(NO_ROTATION_BEFORE) }),
     rotateRequested: object.metadata?.annotations?.[ROTATE_REQUESTED] !== undefined,
   };
@@ -146,6 +147,10 @@ export function rotationWaitMs({ noRotationBefore }: SecretContent, nowMs = Date
 /** True if the pending rotation replaces the current key; otherwise, it is a leftover. */
 export function isRotating(content: SecretContent): boolean {
   return content.credential !== undefined && content.pendingRotation?.keyHash === keyHash(content.credential.apiKey);
+}
+
+function hasIdempotencyKey(pending: unknown): boolean {
+  return typeof (pending as Partial<PendingRotation> | null | undefined)?.idempotencyKey === "string";
 }
 
 function parseJson(text: string): object | undefined {

@@ -2,7 +2,7 @@
 // signed, while a session fails. Crashes between steps, and the real API server: test/faults/cluster-*.test.ts.
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -143,6 +143,13 @@ test("reports a failed rotation as a problem and continues to sign telemetry", a
   backend.rotate = () => undefined;
   await vi.waitFor(() => expect(secret().rotateRequested).toBe(false), { timeout: 50_000 });
   await vi.waitFor(() => expect(agents.map((agent) => agent.status().problem)).toEqual([undefined, undefined]), { timeout: 50_000 });
+});
+
+test("a token of the service account that cannot be read is no outage of the Kubernetes API", async () => {
+  rmSync(join(folder, "token"));
+  symlinkSync("token", join(folder, "token"));
+  const [agent] = await start(["a"]);
+  expect(agent?.status().problem?.message).toMatch(/^ELOOP: .*token'$/);
 });
 
 test("reports a cluster that another installation owns, and enrols it with the same request once that is gone", async () => {

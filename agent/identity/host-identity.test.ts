@@ -7,6 +7,7 @@ import { canMount, SmallDisk } from "../collector/supervision/small-disk.fixture
 import { type EnrolmentToken, enrolmentToken } from "../enrolment-token.ts";
 import { CredentialsFile } from "../credentials/file.ts";
 import { BackendError } from "../upstream/backend-api.ts";
+import { readMachineId } from "./identity.ts";
 import { HostIdentity, type HostIdentityOptions } from "./host-identity.ts";
 
 const HOST = { hostname: "h", machine_id: "m", agent_version: "1" };
@@ -182,6 +183,13 @@ describe("the host's identity", () => {
     expect(await enrolled(renewed)).toBe("ak_two");
     await renewed[Symbol.asyncDispose]();
     expect(start(undefined, silent, "its own").status().problem).toBeUndefined();
+  });
+
+  test("does not belong to the machine id of an image, which many hosts share", () => {
+    const file = join(folder, "machine-id");
+    const ids = ["", "uninitialized\n", "00000000000000000000000000000000\n", "0123456789abcdef0123456789abcdef\n"];
+    const read = ids.map((text) => (writeFileSync(file, text), readMachineId(file)));
+    expect(read).toEqual([undefined, undefined, undefined, "0123456789abcdef0123456789abcdef"]);
   });
 
   test("accepts a key of an earlier version without a machine id as this host's, and marks it", async () => {

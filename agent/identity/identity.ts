@@ -32,10 +32,11 @@ export function installationOf({ podNamespace, secretName }: Pick<ClusterSetting
   return `${podNamespace}/${secretName}`;
 }
 
-/** Undefined if the system has none. */
-export function readMachineId(): string | undefined {
+/** Undefined if the system has none: images have an empty file, or the word `uninitialized`, until a machine is started from them. */
+export function readMachineId(file = "/etc/machine-id"): string | undefined {
   try {
-    return readFileSync("/etc/machine-id", "utf8").trim() || undefined;
+    const id = readFileSync(file, "utf8").trim();
+    return /^(uninitialized|0*)$/.test(id) ? undefined : id;
   } catch {
     return undefined;
   }
@@ -67,8 +68,9 @@ export class ProblemReport {
 
 /** Errors from the Kubernetes API or the backend name their source; connection errors are attributed to the API. */
 export function describeError(error: unknown): string {
-  const { code, message } = error as { code?: unknown; message?: unknown };
-  const isConnection = !(error instanceof BackendError) && /^(E[A-Z]+|UND_ERR_\w+)$/.test(String(code)) && code !== "ENOENT";
+  const { code, message, path } = error as { code?: unknown; message?: unknown; path?: unknown };
+  // An error of a file, such as the token of the service account, has a path.
+  const isConnection = !(error instanceof BackendError) && /^(E[A-Z]+|UND_ERR_\w+)$/.test(String(code)) && path === undefined;
   const text = String(message || code || error);
   return isConnection ? `the Kubernetes API does not respond: ${text}` : text;
 }
