@@ -73,7 +73,7 @@ export const kubeletTls: Kind<string> = {
 export const pattern: Kind<string> = {
   type: "regular expression",
   parse: (value, report) => {
-    if (!isExpression(value)) report("not a regular expression");
+    if (!expressionOf(value)) report("not a regular expression");
     return value;
   },
 };
@@ -84,8 +84,12 @@ export const patterns: Kind<string[]> = {
   type: "regular expressions, one per line",
   parse: (value, report) => {
     const expressions = splitList(value, "\n");
-    const invalid = expressions.find((expression) => !isExpression(expression));
-    if (invalid !== undefined) report(`"${invalid}" is not a regular expression`);
+    for (const expression of expressions) {
+      const parsed = expressionOf(expression);
+      if (!parsed) report(`"${expression}" is not a regular expression`);
+      // It would be replaced between all characters of a line.
+      else if (parsed.test("")) report(`"${expression}" matches empty text`);
+    }
     return expressions;
   },
 };
@@ -100,11 +104,10 @@ export const percent: Kind<number> = {
   },
 };
 
-function isExpression(text: string): boolean {
+function expressionOf(text: string): RegExp | undefined {
   try {
-    RegExp(text.replace(/^\(\?[imsU]+\)/, "").replaceAll("(?P<", "(?<"));
-    return true;
+    return RegExp(text.replace(/^\(\?[imsU]+\)/, "").replaceAll("(?P<", "(?<"));
   } catch {
-    return false;
+    return undefined;
   }
 }

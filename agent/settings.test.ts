@@ -111,6 +111,8 @@ describe("settings of the agent", () => {
     for (const pattern of ["^\\d{4}-", "(?i)^error", "^(?P<year>\\d{4})"])
       expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: pattern })).toBe("accepted");
     expect(problemsOf("cluster", { ...CLUSTER, LOG_MULTILINE_START: "[" })).toContain("not a regular expression");
+    expect(problemsOf("cluster", { ...CLUSTER, REDACT: "secret\\S+\n(?i)token=\\w*" })).toBe("accepted");
+    expect(problemsOf("cluster", { ...CLUSTER, REDACT: "secret\n(?:x|\\d*)" })).toContain('REDACT: "(?:x|\\d*)" matches empty text');
   });
 
   test.each(["METRICS_INTERVAL", "HEARTBEAT_INTERVAL", "LOG_MAX_AGE", "COLLECTOR_STOP_GRACE"])("reject a %s of 300 years", (name) => {
