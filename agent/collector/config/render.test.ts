@@ -11,6 +11,11 @@ import { CollectorConfigError } from "./render.ts";
 
 // Update the golden files with: npm test -- agent/collector/config/render.test.ts -u
 
+interface Operator {
+  readonly type: string;
+  readonly on_error?: string;
+}
+
 let folder: string;
 beforeAll(() => void (folder = mkdtempSync(join(tmpdir(), "atherops-render-"))));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -27,6 +32,12 @@ describe("the rendered configuration", () => {
   test.each(CASES)("for %s matches the golden file", async (name, identity, env) => {
     const yaml = render(folder, identity, env).replace(/host\.name\n(\s+)value: .*/, "host.name\n$1value: <hostname>");
     await expect(yaml).toMatchFileSnapshot(`golden/${name}.yaml`);
+  });
+
+  test.each(CASES)("for %s prints no line that an operator cannot parse: it may contain secrets", (_, identity, env) => {
+    const receivers = Object.values(parse(render(folder, identity, env)).receivers as Record<string, { operators?: Operator[] }>);
+    const parsers = receivers.flatMap(({ operators = [] }) => operators.filter(({ type }) => /parser|container/.test(type)));
+    expect(parsers.filter((parser) => parser.on_error !== "send_quiet")).toEqual([]);
   });
 
   test("of a cluster node follows the remote configuration", () => {

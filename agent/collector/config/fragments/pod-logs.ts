@@ -232,14 +232,25 @@ const PATH_ATTRIBUTES = [
   `set(resource.attributes["service.name"], ${FOUND}["container"]) where ${FOUND}["container"] != nil`,
 ];
 
-/** Operators that extract the line that the container wrote. A line in neither format is passed on unchanged. */
+/**
+ * Operators that extract the line that the container wrote. A line in neither format is passed on unchanged, and not printed: the collector
+ * would log what it has parsed of it, before redaction.
+ */
 const CONTAINER_FORMAT: readonly object[] = [
-  { type: "container", id: "docker", format: "docker", add_metadata_from_filepath: false, if: 'body startsWith "{"' },
+  {
+    type: "container",
+    id: "docker",
+    format: "docker",
+    add_metadata_from_filepath: false,
+    if: 'body startsWith "{"',
+    on_error: "send_quiet",
+  },
   {
     type: "regex_parser",
     id: "cri",
     regex: CRI_LINE,
     if: 'attributes["log.iostream"] == nil',
+    on_error: "send_quiet",
     timestamp: { parse_from: "attributes.time", layout_type: "gotime", layout: "2006-01-02T15:04:05.999999999Z07:00" },
   },
   ...STREAMS.map((stream) => ({
