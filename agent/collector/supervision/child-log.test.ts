@@ -71,14 +71,14 @@ describe("a line of the collector", () => {
     }
   });
 
-  test("about a receiver that fails at each read is logged once, and once more when it recovers", async () => {
+  test("about a receiver or processor that fails again and again is logged once, and once more when it recovers", async () => {
     vi.useFakeTimers();
     try {
       const { lines, log } = recorder();
       using outages = new Outages(log);
-      const say = (id: string, msg: string, error = "refused"): void =>
+      const say = (id: string, msg: string, error = "refused", kind = "receiver"): void =>
         reemit(
-          JSON.stringify({ level: "error", msg, error, "otelcol.component.id": id, "otelcol.component.kind": "receiver" }),
+          JSON.stringify({ level: "error", msg, error, "otelcol.component.id": id, "otelcol.component.kind": kind }),
           log,
           new LastLines(),
           false,
@@ -89,6 +89,8 @@ describe("a line of the collector", () => {
         say("kubeletstats", "Error scraping metrics", `port ${reading}`);
         say("prometheus/cadvisor", "Failed to scrape Prometheus endpoint");
         say("file_log/pods", "cannot open", reading < 2 ? "a" : "b");
+        // The condition of an operator, for each record.
+        say("filter/drop", "failed to eval condition", "log bodies of type Str cannot be indexed", "processor");
         await vi.advanceTimersByTimeAsync(15_000);
       }
       const logged = (): unknown[] => lines.map(({ msg, error }) => [msg, error]);
@@ -96,15 +98,17 @@ describe("a line of the collector", () => {
         ["call to /stats/summary endpoint failed", "port 0"],
         ["Failed to scrape Prometheus endpoint", "refused"],
         ["cannot open", "a"],
+        ["failed to eval condition", "log bodies of type Str cannot be indexed"],
         ["cannot open", "b"],
       ];
-      expect(logged().slice(0, 4)).toEqual(failing);
+      expect(logged().slice(0, 5)).toEqual(failing);
       await vi.advanceTimersByTimeAsync(60_000);
       expect(lines.filter(({ msg }) => String(msg).endsWith("reports no more errors"))).toMatchObject([
         { receiver: "file_log/pods", repeated: 1, for_s: 15, level: "info" },
         { receiver: "kubeletstats", repeated: 3, for_s: 45 },
         { receiver: "prometheus/cadvisor", repeated: 3 },
         { receiver: "file_log/pods", repeated: 1 },
+        { receiver: "filter/drop", repeated: 3 },
       ]);
       say("kubeletstats", "call to /stats/summary endpoint failed", "anew");
       expect(lines.at(-1)).toMatchObject({ error: "anew", level: "error" });

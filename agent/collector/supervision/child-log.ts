@@ -92,7 +92,13 @@ const RESERVED = new Set(["pid", "hostname", "name", "time"]);
 
 function isRepeated(entry: Record<string, unknown>, level: string, outages: Outages): boolean {
   const { ts: _ts, "otelcol.component.kind": kind, "otelcol.component.id": id, ...rest } = entry;
-  if (kind !== "receiver" || typeof id !== "string" || (level !== "warn" && level !== "error")) return false;
+  // A processor repeats the error of a condition for each record; its other lines, such as those of the memory limiter, have numbers.
+  if (
+    (kind !== "receiver" && !(kind === "processor" && "error" in rest)) ||
+    typeof id !== "string" ||
+    (level !== "warn" && level !== "error")
+  )
+    return false;
   return !outages.isNews({ receiver: id, text: JSON.stringify(rest) });
 }
 
@@ -146,8 +152,8 @@ function cut(line: string): string {
   return `${start.slice(0, Math.max(wordAt, MAX_LINE_LENGTH - MAX_SECRET_LENGTH))}${CUT_MARK}`;
 }
 
-// Logs repeated errors of receivers once. A receiver logs the same lines at each failed read; the agent logs the first ones, and one line
-// when the outage is over. Invariant: at most MAX_OUTAGES outages are tracked; all lines of further outages are logged.
+// Logs repeated errors of receivers and processors once. They log the same lines for each failed read or record; the agent logs the first
+// ones, and one line when the outage is over. Invariant: at most MAX_OUTAGES outages are tracked; all lines of further outages are logged.
 
 const MIN_QUIET_MS = 30_000;
 /** An outage is over when no error arrives for this many times the pause between its last two errors. */
