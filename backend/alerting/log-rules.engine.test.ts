@@ -6,10 +6,10 @@ import { pino } from "pino";
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from "vitest";
 import { openStores, type Stores } from "../../test/conformance/telemetry-stores.ts";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
+import { openEngine } from "../../test/fixtures/clickhouse-engine.ts";
 import { describeOnEachStore } from "../../test/fixtures/each-store.ts";
-import { eventually, temporaryFolder } from "../../test/fixtures/processes.ts";
-import { type ClickHouse, openClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
-import { migrate } from "../engines/clickhouse/migrate.ts";
+import { eventually } from "../../test/fixtures/processes.ts";
+import type { ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
 import { ApiError } from "../errors.ts";
 import { logRecord, logsBody, nanosecondsOf, signingKey, stringAttribute } from "../ingest/otlp/otlp-body.fixture.ts";
 import { ActiveSeries } from "../storage/metrics/active-series.ts";
@@ -31,8 +31,7 @@ let stores: Stores;
 const opened = new AsyncDisposableStack();
 
 beforeAll(async () => {
-  clickhouse = opened.use(await openClickHouse({ dataDir: opened.use(temporaryFolder()).path, threads: 8, log }));
-  await migrate(clickhouse, log);
+  clickhouse = await openEngine(opened);
   stores = opened.use(await openStores(clickhouse));
 });
 afterAll(async () => await opened.disposeAsync());
@@ -236,6 +235,7 @@ describeOnEachStore((engine) => {
       const [id, condition] = [randomUUID(), { filter: {}, window: "5m", by, operator: ">", threshold: 1 } as const];
       const samples = countSamples(id, condition, [{ values: ["first", "second"], count: 2 }]);
       await service.metrics.write({ orgId, hostId: COUNTED_BY, node: COUNTED_BY }, Buffer.from(samples), Date.now());
+      await service.engine.flush();
       const query = new URLSearchParams({ query: countedExpression(id, condition) });
       const found = await eventually("the series is seen", async () => {
         const answer = await service.metrics.query(orgId, "query", query);

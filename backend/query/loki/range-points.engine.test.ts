@@ -1,10 +1,8 @@
 // Evaluates generated metric queries over random records with ClickHouse and with JavaScript: all points must be equal. The JavaScript side
 // tests every record itself, including the selector. LOGQL_QUERIES and LOGQL_SEED set the number of queries and the seed.
-import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
-import { migrate } from "../../engines/clickhouse/migrate.ts";
+import { openEngine } from "../../../test/fixtures/clickhouse-engine.ts";
+import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { sql, Sql } from "../../engines/clickhouse/sql.ts";
 import { Random } from "../../ingest/otlp/random-documents.fixture.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
@@ -33,10 +31,7 @@ const random = (): number => generator.next();
 const pick = <T>(values: readonly T[]): T => generator.pick(values);
 
 beforeAll(async () => {
-  const folder = stack.use(temporaryFolder());
-  const log = pino({ level: "silent" });
-  clickhouse = stack.use(await openClickHouse({ dataDir: folder.path, threads: 8, log }));
-  await migrate(clickhouse, log);
+  clickhouse = await openEngine(stack);
   await clickhouse.command(sql`INSERT INTO logs (org_id, host_id, node, time, id, level, severity_number, source, message, labels, trace_id, span_id,
     scope_name) VALUES ${new Sql(Array.from({ length: RECORDS + LINE_RECORDS }, (_, index) => record(index).text).join(", "))}`);
 });

@@ -2,8 +2,8 @@
 // results equal a count over the rows.
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { temporaryFolder } from "../../../test/fixtures/processes.ts";
-import { type Ask, type ClickHouse, openClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
+import { openEngine } from "../../../test/fixtures/clickhouse-engine.ts";
+import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { applyRetention, migrate } from "../../engines/clickhouse/migrate.ts";
 import { and, Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { attributeOf, hasAttribute, recordConditions } from "./filter.ts";
@@ -24,9 +24,7 @@ let clickhouse: ClickHouse;
 let store: ClickHouseLogStore;
 
 beforeAll(async () => {
-  const folder = stack.use(temporaryFolder());
-  clickhouse = stack.use(await openClickHouse({ dataDir: folder.path, threads: 8, log }));
-  await migrate(clickhouse, log);
+  clickhouse = await openEngine(stack);
   await clickhouse.command(sql`ALTER TABLE logs DROP INDEX word_filter, DROP PROJECTION counts SETTINGS mutations_sync = 2`);
   await clickhouse.command(sql`ALTER TABLE logs DROP COLUMN attribute_http_route SETTINGS mutations_sync = 2`);
   await clickhouse.command(sql`ALTER TABLE schema_migrations DELETE WHERE number >= 5 SETTINGS mutations_sync = 2`);
