@@ -1,13 +1,11 @@
 // Figures of service level objectives on real engines, compared with a pass over every minute of generated data: calls of 90 days in
 // ClickHouse, counted log records and counters in VictoriaMetrics; late data, gaps, minutes without traffic, changed objectives.
 import { randomUUID } from "node:crypto";
-import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { openStores, type Stores } from "../../test/conformance/telemetry-stores.ts";
 import { alertingApp, type AlertingApp } from "../../test/fixtures/alerting-app.ts";
-import { temporaryFolder } from "../../test/fixtures/processes.ts";
-import { type ClickHouse, openClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
-import { migrate } from "../engines/clickhouse/migrate.ts";
+import { openEngine } from "../../test/fixtures/clickhouse-engine.ts";
+import type { ClickHouse } from "../engines/clickhouse/clickhouse-client.ts";
 import { sql } from "../engines/clickhouse/sql.ts";
 import { createLog } from "../log.ts";
 import type { AlertingTables } from "./alert-rule-table.ts";
@@ -18,7 +16,6 @@ import { SloTable } from "./slo-table.ts";
 
 vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
 
-const log = pino({ level: "silent" });
 const [MINUTE_MS, DAY_S] = [60_000, 86_400];
 const NOW_S = Math.floor(Date.now() / MINUTE_MS) * 60;
 const opened = new AsyncDisposableStack();
@@ -27,8 +24,7 @@ let spans: Stores;
 let service: AlertingApp;
 
 beforeAll(async () => {
-  clickhouse = opened.use(await openClickHouse({ dataDir: opened.use(temporaryFolder()).path, threads: 8, log }));
-  await migrate(clickhouse, log);
+  clickhouse = await openEngine(opened);
   spans = opened.use(await openStores(clickhouse));
   service = opened.use(await alertingApp());
 });
@@ -209,7 +205,7 @@ describe("over metrics and log records", () => {
     const orgId = await service.makeOrg();
     const db = service.database.tables<AlertingTables>();
     const table = new SloTable(db);
-    // The clock goes on, because the recorder pauses between counts.
+    // The clock goes on between counts.
     let skippedMs = NOW_S * 1000 - performance.now();
     const now = (): number => Math.floor(skippedMs + performance.now());
     const receivedNow = () => sql`toDateTime(${Math.floor(now() / 1000)})`;
@@ -223,7 +219,16 @@ describe("over metrics and log records", () => {
     await records(20, "info", 5);
     const indicator = { logs: { total: { source: "shop" }, bad: { query: "level:error" } } };
     const { id } = await table.create(orgId, body({ window: "7d", indicator, objective: 90 }));
-    const options = { db, stores: stores(), clickhouse, isUnused: () => false, log: createLog("silent"), pollMs: 20, nowMs: now };
+    const options = {
+      db,
+      stores: stores(),
+      clickhouse,
+      isUnused: () => false,
+      log: createLog("silent"),
+      pollMs: 20,
+      pauseMs: () => 0,
+      nowMs: now,
+    };
     // The row is due in real time, which may be later than that of the test.
     await db
       .updateTable("slos")

@@ -30,6 +30,8 @@ export interface SloRecorderOptions {
   readonly log: Log;
   readonly nowMs?: () => number;
   readonly pollMs?: number;
+  /** How long an organisation pauses after a count that took `busyMs`. */
+  readonly pauseMs?: (busyMs: number) => number;
 }
 
 type Row = Selectable<SlosTable>;
@@ -115,7 +117,7 @@ export class SloRecorder implements AsyncDisposable {
       error: this.#errorText(error),
     }));
     if (this.#stopping.signal.aborted) return await settle(this.#options.db, row, { locked_until: null });
-    const pause = pauseMs(performance.now() - began);
+    const pause = (this.#options.pauseMs ?? pauseMs)(performance.now() - began);
     this.#pausedUntil.set(row.org_id, performance.now() + pause);
     const pausedUntilMs = this.#nowMs() + pause;
     const isBehind = done.counted_until !== undefined && done.counted_until !== null && done.counted_until.getTime() < nowS * 1000;
