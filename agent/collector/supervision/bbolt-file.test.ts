@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -52,6 +52,14 @@ test.each([
     return to;
   });
   expect(await findDamage(file)).toBe("reading it failed with EIO");
+});
+
+test.each([
+  ["behind its meta pages", 2 * PAGE, /^it ends before page \d+$/],
+  ["within its meta pages", 5000, "it ends after 5000 bytes, within its meta pages"],
+])("reports a file that is cut %s as damage", async (_where, bytes, words) => {
+  truncateSync(file, bytes);
+  expect(await findDamage(file)).toMatch(words);
 });
 
 test("does not report another read failure as damage", async () => {
