@@ -16,7 +16,7 @@ const PATHS = { logs: "/ingest/logs/otlp", traces: "/ingest/traces" };
 const LIMIT_MIB = 2048;
 const SENDERS = 8;
 /** Of each body. */
-const COPIES = 4;
+const COPIES = 2;
 /** Alone it is milliseconds; a body of others that is being decoded is waited for. */
 const SECONDS_FOR_OTHERS = 20;
 
