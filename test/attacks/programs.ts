@@ -1,17 +1,7 @@
 // Generates random LogQL queries, and hostile records for them: half from the grammar, half by mutating texts of those. The same seed
 // generates the same queries.
+import { Random } from "../../common/random.fixture.ts";
 import { RANGE_OPERATIONS, STAGES, TEMPLATE_FUNCTIONS, UNWRAPPING } from "./logql.ts";
-
-/** Numbers from 0 to 1 (mulberry32). */
-export function randomNumbers(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 export interface HostileRecord {
   readonly message: string;
@@ -27,21 +17,7 @@ const AGGREGATIONS = ["sum", "avg", "min", "max", "count", "stddev", "topk(3, ",
 const JUNK = ['"', "`", "{{", "}}", "(", ")", "|", "\\", "{", "}", "[", "]", "$x", "\u0000", "é", "1e999", "''", "/*", "//", "#", "\n"];
 
 /** Random choices, and damaged texts. */
-export class Choices {
-  readonly next: () => number;
-
-  constructor(seed: number) {
-    this.next = randomNumbers(seed);
-  }
-
-  chance(share: number): boolean {
-    return this.next() < share;
-  }
-
-  one<T>(choices: readonly T[]): T {
-    return choices[Math.floor(this.next() * choices.length)] as T;
-  }
-
+export class Choices extends Random {
   mutated(text: string): string {
     const count = 1 + Math.floor(this.next() * 4);
     let mutated = text;
@@ -49,11 +25,11 @@ export class Choices {
       const at = Math.floor(this.next() * mutated.length);
       const length = Math.floor(this.next() * 10);
       const part = mutated.slice(at, at + length);
-      mutated = this.one([
+      mutated = this.pick([
         mutated.slice(0, at) + mutated.slice(at + length),
-        mutated.slice(0, at) + this.one(JUNK) + mutated.slice(at),
+        mutated.slice(0, at) + this.pick(JUNK) + mutated.slice(at),
         mutated.slice(0, at) + part.repeat(1 + Math.floor(this.next() * 100)) + mutated.slice(at),
-        mutated.slice(0, at) + this.one(JUNK).repeat(200) + mutated.slice(at),
+        mutated.slice(0, at) + this.pick(JUNK).repeat(200) + mutated.slice(at),
       ]);
     }
     return mutated.slice(0, 16_000);
@@ -81,13 +57,13 @@ export class Programs extends Choices {
   record(): HostileRecord {
     const size = 1 + Math.floor(this.next() ** 4 * 100_000);
     const units = ["a", "1", ";", '"', "\\", " ", "é", "a=b ", '{"a":', "[1,", "\u001b[31m", "\u{1F600}", "<a>", "=", "ab", "\n"];
-    const fill = (): string => this.one(units).repeat(size).slice(0, size);
-    const message = this.chance(0.2) ? this.#json(3) : `${fill()}${this.one(["x", "", '"', "]", "}"])}`;
-    return { message, attributes: { digits: `${"1".repeat(size)}x`, wide: fill(), a: this.one(TEXTS), id: String(this.next()) } };
+    const fill = (): string => this.pick(units).repeat(size).slice(0, size);
+    const message = this.chance(0.2) ? this.#json(3) : `${fill()}${this.pick(["x", "", '"', "]", "}"])}`;
+    return { message, attributes: { digits: `${"1".repeat(size)}x`, wide: fill(), a: this.pick(TEXTS), id: String(this.next()) } };
   }
 
   #json(depth: number): string {
-    if (depth === 0 || this.chance(0.2)) return this.one(["1", '"a"', "null", "1e400", '"\\ud800"', "[]", "{}"]);
+    if (depth === 0 || this.chance(0.2)) return this.pick(["1", '"a"', "null", "1e400", '"\\ud800"', "[]", "{}"]);
     const parts = Array.from({ length: Math.floor(this.next() * 5) }, () => this.#json(depth - 1));
     return this.chance(0.5) ? `[${parts.join(",")}]` : `{${parts.map((part, index) => `"k${index}":${part}`).join(",")}}`;
   }
@@ -98,56 +74,56 @@ export class Programs extends Choices {
   }
 
   #stage(): string {
-    const pattern = (): string => this.one(PATTERNS);
-    return this.one([
-      () => `${this.one(["|=", "!=", "|>", "!>"])} "${this.one(TEXTS)}"`,
-      () => `${this.one(["|~", "!~"])} "${pattern()}"`,
-      () => `| ${this.one(LABELS)} ${this.one(COMPARED)}`,
-      () => `| ${this.one(LABELS)} ${this.one(COMPARED)} ${this.one(["and", "or", ","])} ${this.one(LABELS)} ${this.one(COMPARED)}`,
-      () => `| json ${this.chance(0.5) ? "" : `x="${this.one(["a", "a.b[0]", "[999999]", 'a[\\"b\\"]', "a..b"])}"`}`,
-      () => `| logfmt${this.one(["", " --strict", " --keep-empty", ' x="a"'])}`,
+    const pattern = (): string => this.pick(PATTERNS);
+    return this.pick([
+      () => `${this.pick(["|=", "!=", "|>", "!>"])} "${this.pick(TEXTS)}"`,
+      () => `${this.pick(["|~", "!~"])} "${pattern()}"`,
+      () => `| ${this.pick(LABELS)} ${this.pick(COMPARED)}`,
+      () => `| ${this.pick(LABELS)} ${this.pick(COMPARED)} ${this.pick(["and", "or", ","])} ${this.pick(LABELS)} ${this.pick(COMPARED)}`,
+      () => `| json ${this.chance(0.5) ? "" : `x="${this.pick(["a", "a.b[0]", "[999999]", 'a[\\"b\\"]', "a..b"])}"`}`,
+      () => `| logfmt${this.pick(["", " --strict", " --keep-empty", ' x="a"'])}`,
       () => `| regexp "(?P<x>${pattern()})"`,
-      () => `| pattern "${this.one(["<x> <y>", "<_>a<x>a<_>", "<x>", "a<x>b<x>"])}"`,
+      () => `| pattern "${this.pick(["<x> <y>", "<_>a<x>a<_>", "<x>", "a<x>b<x>"])}"`,
       () => `| line_format \`${this.#template()}\``,
-      () => `| label_format ${this.one(LABELS)}=${this.chance(0.5) ? this.one(LABELS) : `\`${this.#template()}\``}`,
-      () => `| ${this.one(["drop", "keep"])} ${this.one(LABELS)}${this.chance(0.5) ? "" : `=~"${pattern()}"`}`,
-      () => this.one(["| decolorize", "| unpack", this.one(Object.values(STAGES))]),
+      () => `| label_format ${this.pick(LABELS)}=${this.chance(0.5) ? this.pick(LABELS) : `\`${this.#template()}\``}`,
+      () => `| ${this.pick(["drop", "keep"])} ${this.pick(LABELS)}${this.chance(0.5) ? "" : `=~"${pattern()}"`}`,
+      () => this.pick(["| decolorize", "| unpack", this.pick(Object.values(STAGES))]),
     ])();
   }
 
   #template(): string {
     const action = (): string => {
-      const value = this.one([".a", ".digits", ".wide", "$x", "__line__", "__timestamp__", '"a"', "5", '(repeat 1000 "a")']);
-      const use = this.one(Object.values(TEMPLATE_FUNCTIONS)).replaceAll("$t", value).replaceAll("$n", value);
+      const value = this.pick([".a", ".digits", ".wide", "$x", "__line__", "__timestamp__", '"a"', "5", '(repeat 1000 "a")']);
+      const use = this.pick(Object.values(TEMPLATE_FUNCTIONS)).replaceAll("$t", value).replaceAll("$n", value);
       if (this.chance(0.7)) return this.chance(0.2) ? `{{ ${value} }}` : `{{ ${use} }}`;
-      return this.one([
-        `{{ ${use} | ${this.one(Object.keys(TEMPLATE_FUNCTIONS))} }}`,
+      return this.pick([
+        `{{ ${use} | ${this.pick(Object.keys(TEMPLATE_FUNCTIONS))} }}`,
         `{{ $x := ${use} }}`,
-        `{{ if ${value} }}${this.one(TEXTS)}{{ else }}{{ ${use} }}{{ end }}`,
+        `{{ if ${value} }}${this.pick(TEXTS)}{{ else }}{{ ${use} }}{{ end }}`,
         `{{ range $i, $e := ${value} }}{{ $e }}{{ end }}`,
-        `{{- /* ${this.one(TEXTS)} */ -}}`,
+        `{{- /* ${this.pick(TEXTS)} */ -}}`,
       ]);
     };
-    return Array.from({ length: 1 + Math.floor(this.next() * 6) }, () => action() + this.one(TEXTS).replaceAll("`", "")).join("");
+    return Array.from({ length: 1 + Math.floor(this.next() * 6) }, () => action() + this.pick(TEXTS).replaceAll("`", "")).join("");
   }
 
   #metrics(depth: number): string {
     if (depth === 0 || this.chance(0.4)) return this.#range();
     const inner = this.#metrics(depth - 1);
-    const aggregation = this.one(AGGREGATIONS);
-    return this.one([
-      `${aggregation}${aggregation.endsWith(" ") ? "" : "("}${inner})${aggregation === "sort" ? "" : ` ${this.one(GROUPED)}`}`,
-      `${inner} ${this.one(["+", "/", "%", "^", "> bool", "and", "unless on(a)", "* on(id) group_left"])} ${this.#metrics(depth - 1)}`,
-      `label_replace(${inner}, "x", "${this.one(["$1", "$1$1$1$1", "${0}", "a"])}", "${this.one(LABELS)}", "${this.one(PATTERNS)}")`,
+    const aggregation = this.pick(AGGREGATIONS);
+    return this.pick([
+      `${aggregation}${aggregation.endsWith(" ") ? "" : "("}${inner})${aggregation === "sort" ? "" : ` ${this.pick(GROUPED)}`}`,
+      `${inner} ${this.pick(["+", "/", "%", "^", "> bool", "and", "unless on(a)", "* on(id) group_left"])} ${this.#metrics(depth - 1)}`,
+      `label_replace(${inner}, "x", "${this.pick(["$1", "$1$1$1$1", "${0}", "a"])}", "${this.pick(LABELS)}", "${this.pick(PATTERNS)}")`,
     ]);
   }
 
   #range(): string {
-    const operation = this.one(RANGE_OPERATIONS);
+    const operation = this.pick(RANGE_OPERATIONS);
     const head = operation === "quantile_over_time" ? "0.9, " : "";
     const unwraps = this.chance(0.9) ? UNWRAPPING.test(operation) : this.chance(0.5);
-    const unwrap = !unwraps ? "" : ` | unwrap ${this.one(["digits", "duration(a)", "bytes(wide)", "id"])}`;
+    const unwrap = !unwraps ? "" : ` | unwrap ${this.pick(["digits", "duration(a)", "bytes(wide)", "id"])}`;
     const offset = this.chance(0.8) ? "" : " offset 1m";
-    return `${operation}(${head}${this.#logs()}${unwrap} [${this.one(["1m", "1h", "5s", "1d"])}]${unwraps ? "" : offset})`;
+    return `${operation}(${head}${this.#logs()}${unwrap} [${this.pick(["1m", "1h", "5s", "1d"])}]${unwraps ? "" : offset})`;
   }
 }

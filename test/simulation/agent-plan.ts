@@ -1,5 +1,5 @@
 // What happens in a history of an agent and its collector, drawn from its seed (plan.ts).
-import { Random } from "./random.ts";
+import { Random } from "../../common/random.fixture.ts";
 
 export const FILES = 4;
 

@@ -2,7 +2,7 @@
 // random part of what was not synced: writes in any order, torn at any byte, and the oldest changes of names (as a file system with a
 // journal does). Invariant: what was synced stays.
 import { dirname } from "node:path";
-import type { Random } from "./random.ts";
+import type { Random } from "../../common/random.fixture.ts";
 
 /** The machine that the disk belongs to. */
 export interface DiskHost {

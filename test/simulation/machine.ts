@@ -1,6 +1,6 @@
 // The machine on which a history runs: one virtual clock for everything, and processes that can be killed at any await. Invariants: time
 // passes only between events; what a killed process had scheduled never happens; the same seed gives the same history.
-import { Random } from "./random.ts";
+import { Random } from "../../common/random.fixture.ts";
 import type { Disk } from "./disk.ts";
 
 interface Scheduled {

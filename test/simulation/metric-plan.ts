@@ -1,5 +1,5 @@
 // What happens in a history of the write path of metrics, drawn from its seed (plan.ts).
-import { Random } from "./random.ts";
+import { Random } from "../../common/random.fixture.ts";
 
 /** How long a crashed engine takes to start. */
 export const ENGINE_STARTS_MS = 1000;

@@ -1,6 +1,6 @@
 // What happens in a history, drawn from its seed: bodies that senders send, faults, kills and queries. A plan is data, so that a history that
 // fails can be shrunk by leaving steps out.
-import { Random } from "./random.ts";
+import { Random } from "../../common/random.fixture.ts";
 import type { InsertFault } from "./simulated-clickhouse.ts";
 
 export type Step = { readonly atMs: number } & (

@@ -1,36 +1,13 @@
 // Generates random OTLP/JSON documents as text, for comparing two decoders: documents as collectors write them, unusual ones in which every
 // part may have another type, shape, order or spelling, and documents with damaged bytes. Invariant: the same seed generates the same
 // documents. It is one file, because all parts are built from the same few unusual values.
+import { Random as SeededRandom } from "../../../common/random.fixture.ts";
+
 export type Signal = "logs" | "traces";
 
-/** mulberry32. */
-export class Random {
-  #state: number;
+export class Random extends SeededRandom {
   /** The probability that a part of the document is not what collectors write. */
   odd = 0;
-
-  constructor(seed: number) {
-    this.#state = seed;
-  }
-
-  next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(this.#state ^ (this.#state >>> 15), this.#state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 0x1_00_00_00_00;
-  }
-
-  below(count: number): number {
-    return Math.floor(this.next() * count);
-  }
-
-  pick<T>(list: readonly T[]): T {
-    return list[this.below(list.length)] as T;
-  }
-
-  chance(probability: number): boolean {
-    return this.next() < probability;
-  }
 
   isOdd(): boolean {
     return this.odd > 0 && this.next() < this.odd;

@@ -167,14 +167,14 @@ class Campaign {
     const query = programs.query();
     const logs = programs.logQuery();
     const metrics = programs.metricQuery();
-    const [step, moments] = programs.one([["60", 61] as const, ["60", 61] as const, ["1", 3601] as const]);
-    const stored = { records: this.#records(programs), cells: storeCells(programs, programs.one([0, 1, 10, 300]), moments) };
+    const [step, moments] = programs.pick([["60", 61] as const, ["60", 61] as const, ["1", 3601] as const]);
+    const stored = { records: this.#records(programs), cells: storeCells(programs, programs.pick([0, 1, 10, 300]), moments) };
     const endpoint = (path: string, parameters: Record<string, string>, name?: string): LokiJob => {
       return { kind: "endpoint", path, parameters, name, categorize: programs.chance(0.5), nowNs: NOW_NS };
     };
-    const labels = programs.one(LABEL_ENDPOINTS);
+    const labels = programs.pick(LABEL_ENDPOINTS);
     const selector = logs.slice(0, logs.indexOf("}") + 1);
-    const limit = programs.one(["1", "100", "5000"]);
+    const limit = programs.pick(["1", "100", "5000"]);
     const rows = stored.records.map(({ tailRow }) => tailRow);
     const [kind, text, job] = programs.one<readonly [kind: string, text: string, job: LokiJob]>([
       ["query_range of logs", logs, endpoint("query_range", { query: logs, ...SPAN, step, limit, direction: "forward" })],

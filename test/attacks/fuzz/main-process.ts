@@ -31,7 +31,7 @@ const MESSAGE = messageOf({
 
 export function mainProgram(seed: number): MainProgram {
   const texts = new Texts(seed ^ 0x5bd1e995);
-  return texts.one([matchersProgram, templateProgram, filterProgram, promqlProgram])(texts);
+  return texts.pick([matchersProgram, templateProgram, filterProgram, promqlProgram])(texts);
 }
 
 function matchersProgram(texts: Texts): MainProgram {
@@ -47,7 +47,7 @@ function matchersProgram(texts: Texts): MainProgram {
 }
 
 function templateProgram(texts: Texts): MainProgram {
-  const place = texts.one(["title", "text"] as const);
+  const place = texts.pick(["title", "text"] as const);
   const text = texts.template().slice(0, place === "title" ? MAX_TITLE_TEMPLATE_LENGTH : MAX_TEXT_TEMPLATE_LENGTH);
   const run = (): void => {
     const reason = findTemplateProblem(text, place);
@@ -62,15 +62,15 @@ function filterProgram(texts: Texts): MainProgram {
   const parameters = {
     regex: texts.chance(0.5) ? [] : Array.from({ length: 1 + Math.floor(texts.next() ** 2 * 5) }, () => texts.expression(2)),
     not_regex: texts.chance(0.5) ? [] : texts.expression(1),
-    q: texts.mutated(texts.one(TEXTS).repeat(1000)),
-    query: texts.logQuery().slice(0, texts.one([1000, 4001])),
-    [`label.${texts.one(TEXTS)}`]: texts.mutated("a=b"),
+    q: texts.mutated(texts.pick(TEXTS).repeat(1000)),
+    query: texts.logQuery().slice(0, texts.pick([1000, 4001])),
+    [`label.${texts.pick(TEXTS)}`]: texts.mutated("a=b"),
   };
   return { kind: "log filter", text: JSON.stringify(parameters), run: () => void recordConditions(filterOf(parameters)) };
 }
 
 function promqlProgram(texts: Texts): MainProgram {
   const text = texts.promql();
-  const evaluation = { points: texts.one([1, 60, 11_000]), stepMs: texts.one([1, 15_000, 3_600_000]) };
+  const evaluation = { points: texts.pick([1, 60, 11_000]), stepMs: texts.pick([1, 15_000, 3_600_000]) };
   return { kind: "promql", text, run: () => refuseCostly(text, evaluation) };
 }

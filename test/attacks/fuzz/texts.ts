@@ -40,7 +40,7 @@ export class Texts extends Choices {
     const parts = Array.from({ length: 1 + Math.floor(this.next() * 5) }, () => {
       if (depth > 0 && this.chance(0.3)) return `(${this.chance(0.3) ? "?:" : ""}${this.expression(depth - 1)})${this.#repeat()}`;
       if (depth > 0 && this.chance(0.1)) return `${this.expression(depth - 1)}|${this.expression(depth - 1)}`;
-      return this.chance(0.05) ? this.one(BROKEN) : this.one(ATOMS) + this.#repeat();
+      return this.chance(0.05) ? this.pick(BROKEN) : this.pick(ATOMS) + this.#repeat();
     });
     return depth === 3 ? this.#damaged(parts.join("")) : parts.join("");
   }
@@ -50,7 +50,7 @@ export class Texts extends Choices {
     return Array.from({ length: 1 + Math.floor(this.next() * (this.chance(0.1) ? 22 : 3)) }, () => {
       const value = this.chance(0.8) ? this.expression(2) : "abc|".repeat(Math.floor(this.next() * 250));
       return this.#damaged(
-        `${this.chance(0.9) ? "instance" : this.one(NAMES)}${this.one(["=", "!=", "=~", "!~"])}${this.chance(0.5) ? `"${value}"` : value}`,
+        `${this.chance(0.9) ? "instance" : this.pick(NAMES)}${this.pick(["=", "!=", "=~", "!~"])}${this.chance(0.5) ? `"${value}"` : value}`,
         0.2,
       );
     });
@@ -59,19 +59,19 @@ export class Texts extends Choices {
   template(): string {
     const count = Math.floor(this.next() ** 4 * 150);
     const places = this.chance(0.7) ? PLACES.slice(0, 4) : PLACES;
-    const parts = Array.from({ length: count }, () => `{{${this.one(places)}}}${this.one(TEXTS)}`);
-    if (this.chance(0.3)) parts.push(`{{#alerts}}${"{{ labels.a }}{{annotations.summary}}".repeat(this.one([1, 20, 45]))}{{/alerts}}`);
+    const parts = Array.from({ length: count }, () => `{{${this.pick(places)}}}${this.pick(TEXTS)}`);
+    if (this.chance(0.3)) parts.push(`{{#alerts}}${"{{ labels.a }}{{annotations.summary}}".repeat(this.pick([1, 20, 45]))}{{/alerts}}`);
     return this.#damaged(parts.join(""));
   }
 
   promql(depth = 8): string {
-    if (depth === 0 || this.chance(0.15)) return `${this.one(["up", "{__name__=~'.*'}", "1", "time()", '"a"'])}${this.#window()}`;
+    if (depth === 0 || this.chance(0.15)) return `${this.pick(["up", "{__name__=~'.*'}", "1", "time()", '"a"'])}${this.#window()}`;
     const inner = this.promql(depth - 1);
-    const text = this.one([
-      () => `${this.one(FUNCTIONS)}(${inner})${this.#window()}`,
+    const text = this.pick([
+      () => `${this.pick(FUNCTIONS)}(${inner})${this.#window()}`,
       () =>
-        `${this.one(FUNCTIONS)}(${inner}) ${this.one(["by (a)", "keep_metric_names", "limit 5", "offset 1h", "@ end()"])}${this.#window()}`,
-      () => `(${inner} ${this.one(["+", "or", "^", "> bool", "default"])} ${this.promql(Math.floor(depth / 2))})${this.#window()}`,
+        `${this.pick(FUNCTIONS)}(${inner}) ${this.pick(["by (a)", "keep_metric_names", "limit 5", "offset 1h", "@ end()"])}${this.#window()}`,
+      () => `(${inner} ${this.pick(["+", "or", "^", "> bool", "default"])} ${this.promql(Math.floor(depth / 2))})${this.#window()}`,
       () => `${inner}${this.#window()}`,
     ])();
     return depth === 8 ? this.#damaged(text) : text;
@@ -80,25 +80,25 @@ export class Texts extends Choices {
   /** A query in the language of docs/log-query.md. */
   logQuery(depth = 4): string {
     const parts = Array.from({ length: 1 + Math.floor(this.next() ** 2 * 8) }, () => {
-      if (depth > 0 && this.chance(0.2)) return `${this.one(["", "NOT ", "-", "a:"])}(${this.logQuery(depth - 1)})`;
-      if (this.chance(0.2)) return this.one(["level>=warn", "a:<5", "d<=-1.5e3", "b>", "label.c>1"]);
+      if (depth > 0 && this.chance(0.2)) return `${this.pick(["", "NOT ", "-", "a:"])}(${this.logQuery(depth - 1)})`;
+      if (this.chance(0.2)) return this.pick(["level>=warn", "a:<5", "d<=-1.5e3", "b>", "label.c>1"]);
       const value = (): string =>
-        this.one(["a", "2h", `"${this.one(TEXTS)}"`, this.chance(0.2) ? `/${this.expression(1)}/` : "é", "*a*b*", "*"]);
-      const values = Array.from({ length: 1 + Math.floor(this.next() ** 4 * 40) }, value).join(this.one([",", ",", ", ", " OR "]));
-      const name = this.one(["level", "a", "label.a", "message", "trace_id", this.chance(0.1) ? "x".repeat(290) : "b"]);
-      return `${this.one(["", "", "NOT ", "-"])}${this.chance(0.3) ? "" : name + this.one([":", ":", "!="])}${values}`;
+        this.pick(["a", "2h", `"${this.pick(TEXTS)}"`, this.chance(0.2) ? `/${this.expression(1)}/` : "é", "*a*b*", "*"]);
+      const values = Array.from({ length: 1 + Math.floor(this.next() ** 4 * 40) }, value).join(this.pick([",", ",", ", ", " OR "]));
+      const name = this.pick(["level", "a", "label.a", "message", "trace_id", this.chance(0.1) ? "x".repeat(290) : "b"]);
+      return `${this.pick(["", "", "NOT ", "-"])}${this.chance(0.3) ? "" : name + this.pick([":", ":", "!="])}${values}`;
     });
-    const text = parts.join(this.one([" ", " OR ", " AND "]));
+    const text = parts.join(this.pick([" ", " OR ", " AND "]));
     return depth === 4 ? this.#damaged(text) : text;
   }
 
   #window(): string {
     if (this.chance(0.4)) return "";
-    return `[${this.one(DURATIONS)}${this.chance(0.5) ? `:${this.one(DURATIONS)}` : ""}]`;
+    return `[${this.pick(DURATIONS)}${this.chance(0.5) ? `:${this.pick(DURATIONS)}` : ""}]`;
   }
 
   #repeat(): string {
-    return this.chance(0.75) ? "" : this.one(REPEATS);
+    return this.chance(0.75) ? "" : this.pick(REPEATS);
   }
 
   #damaged(text: string, share = 0.3): string {

@@ -21,12 +21,17 @@ export class Random {
     return least + Math.floor(this.next() * (most - least + 1));
   }
 
+  /** A whole number below `count`. */
+  below(count: number): number {
+    return Math.floor(this.next() * count);
+  }
+
   chance(probability: number): boolean {
     return this.next() < probability;
   }
 
   pick<T>(items: readonly T[]): T {
-    return items[Math.floor(this.next() * items.length)] as T;
+    return items[this.below(items.length)] as T;
   }
 
   /** Mostly short, sometimes much longer, as latencies are. */
