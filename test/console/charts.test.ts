@@ -32,7 +32,7 @@ beforeAll(async () => {
   const { traces, logs } = visitBodies(visits);
   await send("/ingest/traces", JSON.stringify(traces));
   await send("/ingest/logs/otlp", JSON.stringify(logs));
-  await eventually("the samples can be queried", async () => {
+  await backend.shows("the samples can be queried", async () => {
     const answer = await call("GET", `${backend.apiUrl}/query/prometheus/api/v1/query?query=memory_bytes`, { bearer: token });
     return answer.json.data.result.length === 3;
   });

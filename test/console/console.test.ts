@@ -91,7 +91,7 @@ beforeAll(async () => {
   expect((await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body: rule })).status).toBe(201);
   expect((await call("POST", `${backend.apiUrl}/api/users`, { bearer: token, body: { ...VIEWER, role: "viewer" } })).status).toBe(201);
   const asked = async (path: string) => (await call("GET", `${backend.apiUrl}${path}`, { bearer: token })).json;
-  await eventually("logs, a trace and metrics are there", async () => {
+  await backend.shows("logs, a trace and metrics are there", async () => {
     const [logs, carts, trace] = [
       await asked("/query/logs?limit=500"),
       await asked("/query/logs?q=deadlock"),

@@ -70,7 +70,7 @@ async function sendRecords(): Promise<void> {
 }
 
 test("an alert that fires without any channel is listed by Alertmanager's API, matched by the silence form, and shown as silenced", async () => {
-  await eventually("it fires", async () => {
+  await backend.shows("it fires", async () => {
     const alerts = (await call("GET", `${backend.apiUrl}/alerting/alertmanager/api/v2/alerts`, { bearer: token })).json as object[];
     return alerts.length === 1;
   });
@@ -321,7 +321,7 @@ test(
     const metric = "traces_spanmetrics_latency";
     const names = async (): Promise<string[]> =>
       (await call("GET", `${backend.apiUrl}/query/prometheus/api/v1/label/__name__/values`, { bearer: token })).json.data;
-    await eventually("spans have become series", async () => (await names()).includes(`${metric}_bucket`), SERIES_MS);
+    await backend.shows("spans have become series", async () => (await names()).includes(`${metric}_bucket`), SERIES_MS);
     const page = await ui.open();
     await openScreen(page, "#/metrics?from=3h&refresh=5s");
     // A part of one name is enough.

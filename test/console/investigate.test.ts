@@ -40,7 +40,7 @@ beforeAll(async () => {
   expect((await call("POST", `${backend.apiUrl}/api/users`, { bearer: token, body: { ...VIEWER, role: "viewer" } })).status).toBe(201);
   const edges = async (): Promise<number> =>
     ((await call("GET", `${backend.apiUrl}/query/services/graph`, { bearer: token })).json as { edges: object[] }).edges.length;
-  await eventually("edges of the service map are computed", async () => (await edges()) > 0, 150_000);
+  await backend.shows("edges of the service map are computed", async () => (await edges()) > 0, 150_000);
 });
 // A series that got no sample for five minutes is over, and a busy machine needs longer for this file.
 beforeEach(async () => await sendMetrics());

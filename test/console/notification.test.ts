@@ -66,7 +66,7 @@ beforeAll(async () => {
     endsAt: new Date(Date.now() + 3_600_000).toISOString(),
     comment: "<b>planned</b> work",
   });
-  await eventually(
+  await backend.shows(
     "both were delivered",
     async () => {
       const all = await api<{ status: string; rule_ids: string[] }[]>("GET", "/deliveries?status=delivered");

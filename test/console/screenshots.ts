@@ -314,7 +314,7 @@ async function takeStates(folder: string): Promise<void> {
   const screens = SCREENS_OF_STATES.map(([name, address]): Screen => [name, address, async () => undefined]);
   const DATA = /\/(query|alerting|api\/(?!auth))/;
   await take({ target: join(folder, "empty"), options, screens, ...EMPTY });
-  await take({ target: join(folder, "hostile"), options, screens, ...(await hostileOrganisation(place.apiUrl, token)) });
+  await take({ target: join(folder, "hostile"), options, screens, ...(await hostileOrganisation(place, token)) });
   await take({
     target: join(folder, "loading"),
     options,

@@ -32,7 +32,7 @@ beforeAll(async () => {
   const visits = Array.from({ length: 20 }, (_, at) => visit(at, nowMs - at * 120_000, false));
   await startShopCluster(backend.apiUrl, await backend.installToken(token), visits.flat());
   ruleId = (await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body: RULE })).json.id as string;
-  await eventually(
+  await backend.shows(
     "the alert is a problem",
     async () => ((await read("/query/problems")).problems as { kind: string }[]).some(({ kind }) => kind === "alert"),
     150_000,

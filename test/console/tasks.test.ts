@@ -152,7 +152,7 @@ test("an SDK, Prometheus and Grafana are connected with the configuration on the
 });
 
 test("long and hostile names from senders do not widen a screen", async () => {
-  const other = await hostileOrganisation(backend.apiUrl, token);
+  const other = await hostileOrganisation(backend.place, token);
   const screens: readonly Screen[] = [
     ["services", "#/services", async (page) => await page.getByRole("link", { name: CALLED }).waitFor()],
     ["service", `#/services/${encodeURIComponent(CALLED)}`, async (page) => await page.getByLabel("Compare with").waitFor()],

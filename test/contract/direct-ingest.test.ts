@@ -41,7 +41,7 @@ test.each([
     const [span] = await get(`/query/traces?service=${name}`);
     return span?.Operation === "build" && span.DurationMs === 12_500;
   });
-  await eventually("the sample", async () => {
+  await backend.shows("the sample", async () => {
     const query = encodeURIComponent(`build_duration_seconds{job="${name}"}`);
     const answer = await get(`/query/prometheus/api/v1/query?query=${query}`);
     return answer.data.result[0]?.value[1] === "12.5" && answer.data.result[0].metric.node === "direct-key";

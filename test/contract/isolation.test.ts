@@ -10,7 +10,7 @@ import { declaredRoutes } from "../../hack/openapi.ts";
 import { OPERATIONS } from "../attacks/every-route.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { startBackend } from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { call, temporaryFolder } from "../fixtures/processes.ts";
 import { type BrowserUser, type Change, CHANGES, problemsOfChange, problemsOfSession } from "./isolation/changes.ts";
 import { leaksNow, leaksOf } from "./isolation/check.ts";
 import { setParties } from "./isolation/follow.ts";
@@ -121,7 +121,7 @@ describe("without conditions", () => {
       const found = await askNow(route);
       return found.length > 0 && found;
     };
-    return LEAKING.has(route.path) ? await eventually(`${route.path} leaks`, leaks) : await askNow(route);
+    return LEAKING.has(route.path) ? await backend.shows(`${route.path} leaks`, leaks) : await askNow(route);
   };
 
   /** They ask for the one user, host or cluster of a session or a key, or for the one group of the evaluator that has the organisation's name. */

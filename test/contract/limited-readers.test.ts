@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { declaredRoutes } from "../../hack/openapi.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { startBackend } from "../fixtures/backend-process.ts";
-import { call, eventually, temporaryFolder } from "../fixtures/processes.ts";
+import { call, temporaryFolder } from "../fixtures/processes.ts";
 import { leaksNow, leaksOf } from "./isolation/check.ts";
 import { setParties } from "./isolation/follow.ts";
 import { ISOLATED_ROUTES, type IsolatedRoute } from "./isolation/isolation-routes.ts";
@@ -96,7 +96,7 @@ test.each(Object.entries(TOOLS))("the MCP tool %s shows a limited read token its
   ] as const) {
     const headers = { authorization: `Bearer ${asker.token}`, accept: "application/json, text/event-stream" };
     // Alerts fire some seconds after a start.
-    const text = await eventually(`${name} shows something`, async () => {
+    const text = await backend.shows(`${name} shows something`, async () => {
       const answer = await call("POST", `${backend.apiUrl}/mcp`, { headers, body });
       return asker.markers.some((marker) => answer.text.includes(marker)) && answer.text;
     });
@@ -133,7 +133,7 @@ describe("without a condition", () => {
 
   test.each(LIMIT_CONDITIONS)("%s: other rows are seen", async (condition) => {
     // Alerts fire again some seconds after a start.
-    const leaking = await eventually(`other rows without ${condition}`, async () => {
+    const leaking = await backend.shows(`other rows without ${condition}`, async () => {
       const paths = (await leaksWithout([condition])).filter((path) => !WRITTEN.test(path));
       return paths.length > 0 && paths;
     });

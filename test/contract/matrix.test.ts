@@ -111,7 +111,7 @@ test("a browser's session reads its own organisation's data by the Loki, Jaeger 
     "/query/prometheus/api/v1/label/__name__/values": name.replaceAll("-", "_"),
   };
   for (const [path, own] of Object.entries(paths)) {
-    await eventually(`${path} has it`, async () => (await call("GET", `${backend.apiUrl}${path}`, { headers })).json.data.includes(own));
+    await backend.shows(`${path} has it`, async () => (await call("GET", `${backend.apiUrl}${path}`, { headers })).json.data.includes(own));
     expect((await call("GET", `${backend.apiUrl}${path}`, { bearer: blue.token })).json.data).not.toContain(own);
   }
 });

@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { stringAttribute } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { MAX_TOOL_ANSWER_BYTES } from "../../backend/query/query-limits.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
-import { call, eventually, ROOT, signedPost, temporaryFolder } from "../fixtures/processes.ts";
+import { call, ROOT, signedPost, temporaryFolder } from "../fixtures/processes.ts";
 import { makeParties, type Party, SHARED_SERVICE } from "./isolation/parties.ts";
 
 const PUBLIC_URL = "https://telemetry.example";
@@ -71,7 +71,7 @@ beforeAll(async () => {
   redToken = await readToken(red.token);
   ask = await askerOf(redToken);
   // Samples are visible after a moment, and an alert fires after its first evaluation.
-  await eventually("the alert fires", async () => (await ask("list_alerts")).text.includes('"firing"'));
+  await backend.shows("the alert fires", async () => (await ask("list_alerts")).text.includes('"firing"'));
 });
 
 /** Arguments with which each tool has an answer, and what it contains. */

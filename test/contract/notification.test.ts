@@ -88,7 +88,7 @@ test("two rules fire in one message; one is silenced, sent again when the silenc
   const story = (): string[] => read().map(wordsOf);
   // The next message may overtake an e-mail that is under way.
   const receives = async (what: string, words: string) =>
-    await eventually(what, async () => story().at(-1) === words && mails.length === story().length, 120_000);
+    await backend.shows(what, async () => story().at(-1) === words && mails.length === story().length, 120_000);
 
   await say(`story{rule="First"} 10\nstory{rule="Second"} 10\n`);
   await receives("both fire in one message", "firing: First firing, Second firing");

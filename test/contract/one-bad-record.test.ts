@@ -10,7 +10,7 @@ import { encodeWrite, type TestSeries } from "../../backend/ingest/remote-write/
 import { compressSnappy } from "../../backend/ingest/snappy.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { sign } from "../../common/protocol/signature.ts";
-import { allRows, call, eventually, freePorts } from "../fixtures/processes.ts";
+import { allRows, call, freePorts } from "../fixtures/processes.ts";
 
 const GOOD = 999;
 const BAD_AT = 500;
@@ -72,7 +72,7 @@ async function seriesOf(job: string): Promise<unknown> {
 }
 
 async function expectSeries(job: string, count: number): Promise<void> {
-  await eventually(`${count} series of ${job}`, async () => (await seriesOf(job)) === String(count));
+  await backend.shows(`${count} series of ${job}`, async () => (await seriesOf(job)) === String(count));
 }
 
 const attribute = (key: string, stringValue: string) => ({ key, value: { stringValue } });

@@ -98,7 +98,7 @@ const spansOf = async (service: string): Promise<object[]> => await read(`/query
 /** The result of an instant query, once it has a series. */
 async function storedSeries(query: string): Promise<object[]> {
   const path = `/query/prometheus/api/v1/query?query=${encodeURIComponent(query)}`;
-  return await eventually(
+  return await backend.shows(
     "the sample is stored",
     async () => {
       const { result } = (await read(path)).data;

@@ -230,7 +230,7 @@ describe.each(ENDPOINTS)("$name", { timeout: TIMEOUT_MS }, (endpoint) => {
   test("stores a request that claims another organisation for the token's organisation", async () => {
     const headers = { "x-scope-orgid": victim?.orgId ?? "", "x-org-id": victim?.orgId ?? "" };
     expect(await send(endpoint, validBody(), headers)).toBeLessThan(300);
-    const rows = await eventually(
+    const rows = await backend.shows(
       "the request is stored",
       async () => {
         const found = await stored(attacker, service);
@@ -304,7 +304,7 @@ describe("OTLP over gRPC", { timeout: TIMEOUT_MS }, () => {
     const service = `neighbour-grpc-${signal}-${randomBytes(4).toString("hex")}`;
     const message = buildMessage(signal, service);
     expect(await callGrpc(signal, message, { apiKey: victimToken, caller: neighbour })).toBe(status.OK);
-    await eventually("the neighbour's message is stored", async () => (await stored(victim, service)).length === 1, TIMEOUT_MS);
+    await backend.shows("the neighbour's message is stored", async () => (await stored(victim, service)).length === 1, TIMEOUT_MS);
   }
 
   test.each(SIGNALS)("%s: rejects messages that are too large, compression bombs, deep, truncated or malformed", async (signal) => {
@@ -319,7 +319,7 @@ describe("OTLP over gRPC", { timeout: TIMEOUT_MS }, () => {
     expect(await stored(attacker, service)).toEqual([]);
     await expectNeighbour(signal);
     expect(await callGrpc(signal, validMessage, { caller: compressing })).toBe(status.OK);
-    await eventually("the message is stored", async () => (await stored(attacker, service)).length === 1, TIMEOUT_MS);
+    await backend.shows("the message is stored", async () => (await stored(attacker, service)).length === 1, TIMEOUT_MS);
     expect(await stored(victim, service)).toEqual([]);
   });
 

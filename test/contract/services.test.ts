@@ -119,7 +119,7 @@ test("the map shows the services, the database and the queue's consumer", async 
 });
 
 test("the series of the map have the same counts", async () => {
-  const total = await eventually(
+  const total = await backend.shows(
     "the series",
     async () => {
       const found = await instant("sum by (client, server) (last_over_time(traces_service_graph_request_total[10m]))");
@@ -163,7 +163,7 @@ test("an alert rule on spans fires", async () => {
   const body = { name: "OrdersFail", severity: "critical", expr, for: "0s", enabled: true };
   const made = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: tenant.token, body });
   expect([made.status, made.status === 201 ? "" : made.text]).toEqual([201, ""]);
-  await eventually("the alert", async () => (await get(`/alerting/rules/${made.json.id}/status`)).state === "firing");
+  await backend.shows("the alert", async () => (await get(`/alerting/rules/${made.json.id}/status`)).state === "firing");
 });
 
 interface Row {
@@ -187,7 +187,7 @@ const byName = (rows: readonly Row[], ...labels: string[]): Record<string, numbe
 test("Grafana draws its service graph and the table next to it, also of new operations", async () => {
   // A process knows which counters are new from its second pass on.
   const written = "timestamp(traces_service_graph_request_total)";
-  await eventually(
+  await backend.shows(
     "a pass since the restart",
     async () => (await instant(written)).some(({ value }: Row) => Number(value[1]) > restartedS),
     WITHIN_MS,
@@ -196,7 +196,7 @@ test("Grafana draws its service graph and the table next to it, also of new oper
   const GRAPH = "traces_service_graph_request";
   const edges = async (metric: string) =>
     byName(await grafanaTable(`sum by (client, server) (rate(${metric}[$__range]))`), "client", "server");
-  await eventually(
+  await backend.shows(
     "the nodes and edges of the graph",
     async () => {
       const [total, seconds, failed] = await Promise.all(
@@ -221,7 +221,7 @@ test("Grafana draws its service graph and the table next to it, also of new oper
   });
 
   const calls = (conditions: string) => `topk(5, sum(rate(traces_spanmetrics_calls_total{${conditions}}[$__range])) by (span_name))`;
-  await eventually(
+  await backend.shows(
     "the rows of the table",
     async () => {
       const rates = byName(await grafanaTable(calls('span_kind="SPAN_KIND_SERVER"')), "span_name");
@@ -259,7 +259,7 @@ test("Grafana finds the keys of the graph's series, the links of an edge, and no
     `histogram_quantile(0.9, sum(rate(traces_service_graph_request_server_seconds_bucket${edge}[1m0s])) by (le, client, server))`,
     `sum by (client, server)(rate(traces_service_graph_request_failed_total${edge}[1m0s]))`,
   ]) {
-    await eventually(
+    await backend.shows(
       expr,
       async () => {
         const { result } = await prometheus("query_range", { query: expr, step: "15" });

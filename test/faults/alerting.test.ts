@@ -37,7 +37,7 @@ async function status(tenant: Tenant, id: string): Promise<{ state: string; acti
 
 /** Waits for a state, pushing the samples again and again as an agent would. Returns seconds since 1970. */
 async function becomes(tenant: Tenant, id: string, state: string, lines?: string): Promise<number> {
-  return await eventually(`rule ${id} is ${state}`, async () => {
+  return await backend.shows(`rule ${id} is ${state}`, async () => {
     if (lines !== undefined) await push(tenant, lines);
     const now = await status(tenant, id);
     return now.state === state && now.last_eval !== undefined && Date.now() / 1000;
@@ -74,7 +74,7 @@ describe("the time line of an alert", () => {
     line.push(["firing", await becomes(red, id, "firing", 'queue_length{q="a"} 12\nqueue_length{q="b"} 99')]);
     const heldFor = (line[2]?.[1] ?? 0) - (line[1]?.[1] ?? 0);
     expect(heldFor).toBeGreaterThan(3);
-    await eventually("both instances fire", async () => (await status(red, id)).active_alerts === 2);
+    await backend.shows("both instances fire", async () => (await status(red, id)).active_alerts === 2);
 
     line.push(["inactive", await becomes(red, id, "inactive", 'queue_length{q="a"} 1\nqueue_length{q="b"} 1')]);
     expect((await status(red, id)).active_alerts).toBe(0);
@@ -82,7 +82,7 @@ describe("the time line of an alert", () => {
     console.log(line.map(([state, at]) => `${state} at ${(at - start).toFixed(1)} s`).join(", "));
 
     await push(blue, `ALERTS{rule_id="${id}",alertstate="firing",q="forged"} 1`);
-    const history = await eventually("the history has it", async () => {
+    const history = await backend.shows("the history has it", async () => {
       const answer = await call("GET", `${backend.alertingUrl}/rules/${id}/history`, { bearer: red.token });
       // A period is two where an evaluation came late.
       const found = new Set<string>(answer.json.map((one: { state: string; labels: { q: string } }) => `${one.labels.q} ${one.state}`));
@@ -142,12 +142,12 @@ describe("tenants that try to see each other", () => {
     ];
     const ids: string[] = [];
     for (const [at, [expr]] of hostile.entries()) ids.push(await createRule(blue, rule(`hostile ${at}`, expr)));
-    await eventually("all are evaluated", async () => {
+    await backend.shows("all are evaluated", async () => {
       await samples();
       return (await Promise.all(ids.map((id) => status(blue, id)))).every((one) => one.last_eval !== undefined);
     });
     for (const [at, [expr, own]] of hostile.entries()) {
-      const alerts = await eventually(`${expr} is evaluated with its data`, async () => {
+      const alerts = await backend.shows(`${expr} is evaluated with its data`, async () => {
         await samples();
         const now = await status(blue, ids[at] ?? "");
         return now.active_alerts >= own && { alerts: now.active_alerts };
@@ -225,7 +225,7 @@ test("a rule over log records fires for its own organisation, is listed like oth
   await becomes(red, id, "firing");
   const alert = { labels: expect.objectContaining({ alertname: "full", source: "shop" }), annotations: { summary: "shop: 2" } };
   expect((await asks(red, "/prometheus/api/v1/alerts")).data.alerts).toContainEqual(expect.objectContaining(alert));
-  await eventually("it is listed by Alertmanager's API", async () => {
+  await backend.shows("it is listed by Alertmanager's API", async () => {
     const alerts = (await asks(red, "/alertmanager/api/v2/alerts")) as { labels: Record<string, string> }[];
     return alerts.some(({ labels }) => labels["alertname"] === "full" && labels["source"] === "shop");
   });
@@ -234,10 +234,10 @@ test("a rule over log records fires for its own organisation, is listed like oth
     const { data } = (await call("GET", query, { bearer: blue.token })).json;
     return data.result as { metric: Record<string, string>; value: [number, string] }[];
   };
-  const own = await eventually("that of blue is counted", async () => (await counted())[0]);
+  const own = await backend.shows("that of blue is counted", async () => (await counted())[0]);
   expect([own.value[1], own.metric["host_id"]]).toEqual(["1", "log-rules"]);
   await push(blue, `log_rule_records{rule="${foreign}",condition="${own.metric["condition"]}",host_id="log-rules",node="log-rules"} 99`);
-  await eventually("the forged one is there", async () => (await counted()).length === 2);
+  await backend.shows("the forged one is there", async () => (await counted()).length === 2);
   const { last_eval: before = "" } = await status(blue, foreign);
   const after = await eventually("evaluated since", async () => {
     const now = await status(blue, foreign);
@@ -263,7 +263,7 @@ describe("recovers after a kill", () => {
   });
 
   test("of the evaluator, which restarts with the firing state and without another `for`", async () => {
-    await eventually("the state is written", async () => {
+    await backend.shows("the state is written", async () => {
       const query = `${backend.apiUrl}/query/prometheus/api/v1/query?query=${encodeURIComponent(`ALERTS_FOR_STATE{rule_id="${firing}"}`)}`;
       return (await call("GET", query, { bearer: red.token })).json.data.result.length === 1;
     });

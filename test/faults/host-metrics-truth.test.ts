@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { hostAgentPlace, startHostAgent } from "../fixtures/host-agent-process.ts";
 import { areAll, compare, HOST_METRICS, readHost, type Reading, type Sample } from "../fixtures/host-truth.ts";
-import { call, eventually, type TestProcess } from "../fixtures/processes.ts";
+import { call, type TestProcess } from "../fixtures/processes.ts";
 
 const backend = backendOfFile();
 let agent: TestProcess;
@@ -40,7 +40,7 @@ test("processors, memory, load, disks, file systems and network match /proc", as
   const since = readings[0]?.atMs ?? 0;
   const samples: Sample[] = [];
   for (const metric of HOST_METRICS) {
-    const fresh = await eventually(`new samples of ${metric}, all of them`, async () => {
+    const fresh = await backend.shows(`new samples of ${metric}, all of them`, async () => {
       readings.push(readHost());
       const found = (await newest(metric)).filter(({ atMs }) => atMs > since);
       return areAll(metric, readings, found) && found;

@@ -5,7 +5,7 @@ import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
 import { logRecord, logsBody, nanosecondsOf, stringAttribute } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
-import { call, eventually, signedPost, temporaryFolder } from "../fixtures/processes.ts";
+import { call, signedPost, temporaryFolder } from "../fixtures/processes.ts";
 import { verified, WebhookReceiver } from "../fixtures/webhook-receiver.ts";
 
 const WITHIN_MS = 240_000;
@@ -58,7 +58,7 @@ test(
         verified(one, hook["signing_secret"] ?? "").alerts.map(({ labels, status }) => `${labels["source"]} ${status}`),
       );
     await send("before");
-    await eventually("it fires", async () => received().includes("before firing"), WITHIN_MS);
+    await backend.shows("it fires", async () => received().includes("before firing"), WITHIN_MS);
 
     const engines = [backend.enginePid("vmalert"), backend.enginePid("victoria-metrics")];
     await backend.end("SIGKILL");
@@ -66,7 +66,7 @@ test(
     await backend.start();
     await send("after");
     // A later count, a later evaluation, a later message.
-    await eventually("another value fires", async () => received().includes("after firing"), WITHIN_MS);
+    await backend.shows("another value fires", async () => received().includes("after firing"), WITHIN_MS);
     const status = await call("GET", `${backend.apiUrl}/alerting/rules/${id}/status`, { bearer: red.token });
     expect(status.json).toMatchObject({ state: "firing", active_alerts: 2 });
     expect([...new Set(received())]).toEqual(["before firing", "after firing"]);

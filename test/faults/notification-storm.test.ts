@@ -2,8 +2,7 @@
 // NOTIFICATION_TENANTS and NOTIFICATION_KILLS set the size.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { authority } from "../../agent/upstream/outgoing-proxy.fixture.ts";
-import { backendPlace, type BackendPlace, login, startBackend } from "../fixtures/backend-process.ts";
-import { adminPassword } from "../fixtures/backend-process.ts";
+import { adminPassword, type BackendPlace, backendPlace, flushSamples, login, startBackend } from "../fixtures/backend-process.ts";
 import { type DistributedEngines, FIRST_PASSWORD, startDistributedEngines } from "../fixtures/distributed.ts";
 import { NO_POSTGRES, postgresBinaries } from "../fixtures/postgres.ts";
 import { eventually, freeAddresses, temporaryFolder, type TestProcess } from "../fixtures/processes.ts";
@@ -58,7 +57,7 @@ test(
     const operator = await login(place.apiUrl, "admin@localhost", adminPassword(place));
     const tenants = await stormTenants(place.apiUrl, operator, TENANTS, (path) => receiver.url(path));
     await using senders = new StormSenders([place.apiUrl], tenants);
-    await eventually("all series are there", async () => await areSeriesThere(place.apiUrl, tenants), WITHIN_MS);
+    await eventually("all series are there", () => areSeriesThere(place.apiUrl, tenants, () => flushSamples(place)), WITHIN_MS);
     senders.isOpen = true;
     await eventually("all are notified that it fires", async () => notifiedTenants(receiver.received, "firing") === TENANTS, WITHIN_MS);
     senders.isOpen = false;
@@ -120,7 +119,7 @@ describe.skipIf(!postgresBinaries)(`two replicas and an external vmalert${postgr
       const operator = await login(one.apiUrl, "admin@localhost", FIRST_PASSWORD);
       const tenants = await stormTenants(other.apiUrl, operator, TENANTS, (path) => receiver.url(path));
       await using senders = new StormSenders([other.apiUrl], tenants);
-      await eventually("all series are there", async () => await areSeriesThere(other.apiUrl, tenants), WITHIN_MS);
+      await eventually("all series are there", () => areSeriesThere(other.apiUrl, tenants, engines.flushSamples), WITHIN_MS);
       senders.isOpen = true;
       await eventually("all are notified that it fires", async () => notifiedTenants(receiver.received, "firing") === TENANTS, WITHIN_MS);
       const delivered = async (count: number) => (await deliveriesOf(other.apiUrl, tenants))["delivered"] === count;

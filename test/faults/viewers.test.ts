@@ -33,7 +33,7 @@ beforeAll(async () => {
   const rule = { name: "mine", severity: "critical", expr: "mine > 0", enabled: true };
   ruleId = (await call("POST", `${backend.alertingUrl}/rules`, { bearer: calm.token, body: rule })).json.id;
   const seen = async () => (await ask(calm, "/query/prometheus/api/v1/query?query=mine")).json.data.result.length === 1;
-  await eventually("the sample can be read", seen, 30_000);
+  await backend.shows("the sample can be read", seen, 30_000);
   await eventually("the rule is evaluated", async () => (await lastEvaluation()) > 0, 30_000);
 });
 

@@ -56,7 +56,7 @@ test("host metrics of this machine have the tenant's and the host's labels", asy
     const [found] = (await call("GET", `${backend.apiUrl}/api/v1/agents`, { bearer: token })).json;
     return found?.online && found;
   });
-  const [series] = await eventually("memory usage", async () => {
+  const [series] = await backend.shows("memory usage", async () => {
     const found = await instant("system_memory_usage_bytes");
     return found.length > 0 && found;
   });
@@ -149,7 +149,7 @@ test("each query API returns what a sender with its own key sent", async () => {
   const key = await call("POST", `${backend.apiUrl}/api/keys`, { bearer: token, body: { name: "smoke" } });
   await sendOneOfEach(backend.apiUrl, key.json.api_key, "smoke");
   for (const [path, contains] of APIS) {
-    await eventually(`${path} contains ${contains}`, async () => {
+    await backend.shows(`${path} contains ${contains}`, async () => {
       const answer = await call("GET", `${backend.apiUrl}${path}`, { bearer: token });
       expect(answer.status, `${path}: ${answer.text}`).toBe(200);
       expect(answer.text).toContain(contains);
@@ -162,7 +162,7 @@ test("a rule on a collected metric fires, and is listed for Grafana", async () =
   const body = { name: "smoke", severity: "critical", expr: "system_memory_usage_bytes > 0", for: "0s", enabled: true };
   const rule = await call("POST", `${backend.apiUrl}/alerting/rules`, { bearer: token, body });
   expect(rule.status, rule.text).toBe(201);
-  await eventually("it fires", async () => {
+  await backend.shows("it fires", async () => {
     const status = await call("GET", `${backend.apiUrl}/alerting/rules/${rule.json.id}/status`, { bearer: token });
     return status.json.state === "firing";
   });

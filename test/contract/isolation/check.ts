@@ -1,6 +1,7 @@
 // Requests a route as each organisation, for its own data and for the other's, and reports what is wrong with the responses.
 import { isDeepStrictEqual } from "node:util";
-import { type Answer, call, eventually } from "../../fixtures/processes.ts";
+import { type Answer, call } from "../../fixtures/processes.ts";
+import type { BackendOfFile } from "../../fixtures/backend-of-file.ts";
 import type { Party, Served } from "./parties.ts";
 import type { IsolatedRoute } from "./isolation-routes.ts";
 
@@ -11,14 +12,14 @@ interface Problem {
 }
 
 /** Resolves to the leaks, once there is one or each organisation gets its own data. */
-export async function leaksOf(served: Served, route: IsolatedRoute, parties: readonly [Party, Party]): Promise<string[]> {
+export async function leaksOf(served: BackendOfFile, route: IsolatedRoute, parties: readonly [Party, Party]): Promise<string[]> {
   const asked = async (): Promise<string[]> => {
     const problems = await problemsOf(served, route, parties);
     const leaks = leaksAmong(problems);
     if (leaks.length === 0 && problems.length > 0) throw new Error(problems.map(({ text }) => text).join("\n"));
     return leaks;
   };
-  return await eventually(`GET ${route.path}: each organisation gets its own data`, asked, WITHIN_MS);
+  return await served.shows(`GET ${route.path}: each organisation gets its own data`, asked, WITHIN_MS);
 }
 
 const WITHIN_MS = 90_000;
