@@ -1,14 +1,8 @@
 // The page of an invitation link, `#/invitation/TOKEN`: the invited person chooses a password and is logged in. A fragment is not sent to
 // any server; the token is removed from the address before anything else happens (state/session.ts).
 import type { ApiResponses } from "../client/api.ts";
-import { Problem } from "./parts/common.tsx";
-import { Button, Field } from "./parts/controls.tsx";
-import { Brand } from "./parts/icons.tsx";
-import { visible } from "./parts/text.ts";
-import { call } from "./state/api.ts";
-import { useLoaded } from "./state/loaded.ts";
-import { submitBy, formReader, useSending } from "./state/sending.ts";
-import { acceptInvitation, invitation } from "./state/session.ts";
+import { Problem, Button, Field, Brand, visible } from "./parts/index.ts";
+import { call, useLoaded, submitBy, formReader, useSending, acceptInvitation, invitation } from "./state/index.ts";
 
 export function InvitationPage({ token }: { token: string }) {
   const loaded = useLoaded(token, async (signal) => {

@@ -1,9 +1,6 @@
 // Login: a page at first; a dialog above the current screen when a session has ended.
-import { Dialog, Problem } from "./parts/common.tsx";
-import { Button, Field } from "./parts/controls.tsx";
-import { Brand } from "./parts/icons.tsx";
-import { submitBy, formReader, useSending } from "./state/sending.ts";
-import { logIn, logOut, refusedLink, user, useSettings } from "./state/session.ts";
+import { Dialog, Problem, Button, Field, Brand } from "./parts/index.ts";
+import { submitBy, formReader, useSending, logIn, logOut, refusedLink, user, useSettings } from "./state/index.ts";
 
 export function LoginPage() {
   return (

@@ -19,13 +19,19 @@ import { Help, Navigation } from "./navigation.tsx";
 import { Overview } from "./overview/overview-screen.tsx";
 import { Problem } from "./parts/common.tsx";
 import { Boundary, lazy } from "./parts/screens.tsx";
-import { shardWarnings } from "./state/api.ts";
+import {
+  shardWarnings,
+  loadingAttribute,
+  isHelpOpen,
+  isPaletteOpen,
+  isViewsOpen,
+  listenToKeys,
+  go,
+  route,
+  guardEdits,
+} from "./state/index.ts";
 import { isSessionExpired } from "./state/expired-session.ts";
-import { loadingAttribute } from "./state/loaded.ts";
-import { isHelpOpen, isPaletteOpen, isViewsOpen, listenToKeys } from "./state/keys.ts";
-import { go, route } from "./state/route.ts";
 import { pageTitle } from "./state/screens.ts";
-import { guardEdits } from "./state/unsaved.ts";
 import { findSession, invitation, logInByLink, openInvitation, problem, user } from "./state/session.ts";
 
 // This script and the overview are inside the page (hack/console.mjs), all other screens are one file: on a slow line, a round trip costs more

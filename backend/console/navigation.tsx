@@ -3,18 +3,10 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { ApiResponses } from "../client/api.ts";
-import { Dialog, Facts, SenderText } from "./parts/common.tsx";
-import { ButtonLink, Button, Tabs } from "./parts/controls.tsx";
-import { Icon, ICON_NAMES, type IconName, Logo } from "./parts/icons.tsx";
-import { Popover } from "./parts/popover.tsx";
-import { ZoneTabs } from "./parts/time-picker.tsx";
-import { visible } from "./parts/text.ts";
-import { call } from "./state/api.ts";
-import { isHelpOpen, isPaletteOpen, isViewsOpen } from "./state/keys.ts";
-import { useLoaded } from "./state/loaded.ts";
-import { address, route } from "./state/route.ts";
+import { Dialog, Facts, SenderText, ButtonLink, Button, Tabs, Icon, ICON_NAMES, Logo, Popover, ZoneTabs, visible } from "./parts/index.ts";
+import type { IconName } from "./parts/index.ts";
+import { call, isHelpOpen, isPaletteOpen, isViewsOpen, useLoaded, address, route, logOut, user } from "./state/index.ts";
 import { type Screen, screenNamed, SCREENS } from "./state/screens.ts";
-import { logOut, user } from "./state/session.ts";
 
 const IN_NAVIGATION = SCREENS.filter(({ key }) => key !== undefined);
 const ALERTS_EVERY_MS = 30_000;

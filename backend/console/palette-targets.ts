@@ -3,8 +3,7 @@ import { SHIPPED, SHIPPED_PREFIX } from "./dashboards/shipped.ts";
 import { entityAddress } from "./entities/entity.ts";
 import { entityOf, OBJECT_KINDS, readObjects } from "./entities/cluster-objects.ts";
 import { readFleet } from "./fleet/members.ts";
-import { call, wholeList } from "./state/api.ts";
-import { address } from "./state/route.ts";
+import { call, wholeList, address } from "./state/index.ts";
 
 /** A target that the command palette can open. */
 export interface Target {

@@ -2,15 +2,10 @@
 // rules, saved views, and traces by id. All names are read when it is opened, and a list that cannot be read is left out.
 import { useSignal } from "@preact/signals";
 import { useEffect, useId } from "preact/hooks";
-import { Dialog } from "./parts/common.tsx";
-import { visible } from "./parts/text.ts";
+import { Dialog, visible } from "./parts/index.ts";
 import { colourScheme } from "./navigation.tsx";
 import { findTargets, FORM_TARGETS, readTargets, SCREEN_TARGETS, type Target, traceTarget } from "./palette-targets.ts";
-import { isHelpOpen, isPaletteOpen, isViewsOpen, paletteText } from "./state/keys.ts";
-import { useLoaded } from "./state/loaded.ts";
-import { go } from "./state/route.ts";
-import { logOut, mayWrite } from "./state/session.ts";
-import { utc } from "./state/time.ts";
+import { isHelpOpen, isPaletteOpen, isViewsOpen, paletteText, useLoaded, go, logOut, mayWrite, utc } from "./state/index.ts";
 
 function open(target: Target | undefined): void {
   if (!target) return;

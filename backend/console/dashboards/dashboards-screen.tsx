@@ -1,16 +1,11 @@
 // Dashboards: the list of those of the organisation and those included with the product, a dashboard with its panels, and its editor. Imports
 // read our own JSON and Grafana's.
-import { Bar, Card } from "../parts/layout.tsx";
+import { Bar, Card, NameLink, Problem, Status, type Column, Table, RemoveButton, saveFile, visible } from "../parts/index.ts";
+import { ButtonLink, Button, CreateLink } from "../parts/controls.tsx";
+import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { NameLink, Problem, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { ButtonLink, Button, CreateLink } from "../parts/controls.tsx";
-import { saveFile } from "../parts/download.tsx";
-import { visible } from "../parts/text.ts";
-import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { call, wholeList, useLoaded, address, route, useSending, mayWrite, timestampText } from "../state/index.ts";
-import { RemoveButton } from "../parts/removal.tsx";
 import { Board } from "./board.tsx";
 import type { Dashboard } from "./dashboard.ts";
 import { readDashboardFile } from "./grafana.ts";

@@ -4,12 +4,8 @@ import { Bar, Problem, ButtonLink, Button, Toggle, Download, useScreenRange } fr
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
-import { call, page, type Query } from "../state/api.ts";
-import { stepKeys, useKeys } from "../state/keys.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
-import { mayWrite } from "../state/session.ts";
-import { currentRange, rangeQuery } from "../state/time.ts";
+import { call, page, stepKeys, useKeys, useLoaded, address, choose, route, mayWrite, currentRange, rangeQuery } from "../state/index.ts";
+import type { Query } from "../state/index.ts";
 import { Fields, Refusal } from "./fields.tsx";
 import { Histogram, type Bucket } from "./log-histogram.tsx";
 import { Patterns } from "./patterns.tsx";

@@ -1,12 +1,8 @@
 // Which routes and channels an alert with these labels would take, whether or not there is one. The backend matches them.
 import { useSignal } from "@preact/signals";
-import { Status } from "../parts/common.tsx";
-import { Card } from "../parts/layout.tsx";
-import { TextArea } from "../parts/controls.tsx";
-import { visible } from "../parts/text.ts";
+import { Status, Card, TextArea, visible } from "../parts/index.ts";
 import { parsePairs } from "../alerts/console-rule.ts";
-import { call } from "../state/api.ts";
-import { useDebounced, useLoaded } from "../state/loaded.ts";
+import { call, useDebounced, useLoaded } from "../state/index.ts";
 import { formatVisibleMatcher } from "./matcher.ts";
 import { type Channel, type NotificationRoute, ROUTES } from "./resources.ts";
 

@@ -1,7 +1,6 @@
 // The names of services and operations that fields suggest. Only a thousand services are known, so a field accepts other names too.
 import type { ApiResponses } from "../../client/api.ts";
-import { call } from "../state/api.ts";
-import { type Loaded, useLoaded } from "../state/loaded.ts";
+import { call, useLoaded, type Loaded } from "../state/index.ts";
 
 type Services = ApiResponses["GET /query/services"];
 

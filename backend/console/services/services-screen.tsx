@@ -1,12 +1,7 @@
 // All services of a range, those that got worse first; and a single service with its charts and operations, optionally compared with
 // another service or an earlier range.
-import { Bar } from "../parts/layout.tsx";
-import { counted, visible } from "../parts/text.ts";
-import { NameLink, Status } from "../parts/common.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { ButtonLink, Select, Tabs } from "../parts/controls.tsx";
-import { Download } from "../parts/download.tsx";
-import { useScreenRange } from "../parts/time-picker.tsx";
+import { Bar, counted, visible, NameLink, Status, Table, ButtonLink, Select, Tabs, Download, useScreenRange } from "../parts/index.ts";
+import type { Column } from "../parts/index.ts";
 import { call, useLoaded, address, choose, route, type AddressRange, currentRange, type Range, rangeQuery, span } from "../state/index.ts";
 import { formatTerm } from "../logs/query-line.ts";
 import { ExemplarList, readExemplars } from "../metrics/exemplars.tsx";

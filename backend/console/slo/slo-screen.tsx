@@ -1,14 +1,9 @@
 // Service level objectives: the list with error budgets and burn rates, and one objective with its history; both are edited in a panel next
 // to them. Invariant: a bar has the same figure as text next to it.
-import { Bar } from "../parts/layout.tsx";
+import { Bar, Facts, NameLink, Status, CreateLink, RemoveButton, Side, Split, Table, counted, visible } from "../parts/index.ts";
+import type { Column } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { Chart } from "../metrics/chart.tsx";
-import { Facts, NameLink, Status } from "../parts/common.tsx";
-import { CreateLink } from "../parts/controls.tsx";
-import { RemoveButton } from "../parts/removal.tsx";
-import { Side, Split } from "../parts/side.tsx";
-import { type Column, Table } from "../parts/table.tsx";
-import { counted, visible } from "../parts/text.ts";
 import { call, useLoaded, address, route, mayWrite, timestampText } from "../state/index.ts";
 import { indicatorText, SloForm, SLOS } from "./slo-form.tsx";
 

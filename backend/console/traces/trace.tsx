@@ -2,15 +2,12 @@
 import { Bar, Copy, Status, Problem, Tabs, counted, visible } from "../parts/index.ts";
 import { useSignal } from "@preact/signals";
 import { useMemo } from "preact/hooks";
-import { stepKeys, useKeys } from "../state/keys.ts";
-import { useLoaded } from "../state/loaded.ts";
-import { address, choose, route } from "../state/route.ts";
+import { stepKeys, useKeys, useLoaded, address, choose, route, wholeList, call } from "../state/index.ts";
 import { around, timestampText, span as duration, timeText } from "../state/time.ts";
 import { FlameGraph } from "./flame-graph.tsx";
 import { SpanDetails } from "./span-details.tsx";
 import { buildTree, type Node, type Span, type Tree } from "../../client/trace-tree.ts";
 import { serviceColours, Waterfall } from "./waterfall.tsx";
-import { wholeList, call } from "../state/api.ts";
 import { recordAddress } from "../logs/record-address.ts";
 import { levelClass } from "../logs/log-histogram.tsx";
 import { formatTerm } from "../logs/query-line.ts";

@@ -1,24 +1,17 @@
 // Search of traces: by service, operation, duration, errors and attributes.
-import { Bar } from "../parts/layout.tsx";
-import { submitBy } from "../state/sending.ts";
+import { Bar, List, Problem, Skeleton, useScreenRange, counted, visible } from "../parts/index.ts";
+import { Button, Checkbox, ChoiceField, Field, Toggle } from "../parts/controls.tsx";
+import { submitBy, stepKeys, useKeys, address, choose, go, route, PagedRows } from "../state/index.ts";
+import { around, currentRange, timestampText, rangeQuery, span } from "../state/time.ts";
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useState } from "preact/hooks";
-import { List } from "../parts/list.tsx";
-import { useScreenRange } from "../parts/time-picker.tsx";
-import { stepKeys, useKeys } from "../state/keys.ts";
-import { address, choose, go, route } from "../state/route.ts";
 import { Facets } from "./analysis.tsx";
 import { Differences } from "./differences.tsx";
 import { Heatmap } from "./heatmap.tsx";
 import { panelQuery, searchParameters } from "./search.ts";
-import { around, currentRange, timestampText, rangeQuery, span } from "../state/time.ts";
-import { Problem, Skeleton } from "../parts/common.tsx";
-import { Button, Checkbox, ChoiceField, Field, Toggle } from "../parts/controls.tsx";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { operationsOf, useServices } from "../services/known-services.ts";
-import { counted, visible } from "../parts/text.ts";
-import { PagedRows } from "../state/paged-rows.ts";
 import { SpanGroups } from "./span-groups.tsx";
 
 type FoundTrace = ApiResponses["GET /query/traces/search"][number];
