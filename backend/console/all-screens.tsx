@@ -21,7 +21,6 @@ export { InvitationPage } from "./invitation.tsx";
 export { Palette } from "./palette.tsx";
 export { Views } from "./parts/views.tsx";
 
-/** Screens by the first part of their addresses. */
 const SCREENS = new Map<string, FunctionComponent>([
   ["changes", ChangesScreen],
   ["services", Services],

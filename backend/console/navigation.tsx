@@ -180,7 +180,6 @@ const HELP = [
   ["?", "show this list"],
 ] as const;
 
-/** The list of keys, which `?` opens. */
 export function Help() {
   return (
     <Dialog title="Keyboard shortcuts" onClose={() => (isHelpOpen.value = false)}>

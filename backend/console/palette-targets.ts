@@ -5,7 +5,6 @@ import { entityOf, OBJECT_KINDS, readObjects } from "./entities/cluster-objects.
 import { readFleet } from "./fleet/members.ts";
 import { call, wholeList, address } from "./state/index.ts";
 
-/** A target that the command palette can open. */
 export interface Target {
   /** The kind of the target, such as `screen`, `service` or `pod`. */
   readonly kind: string;
@@ -49,7 +48,6 @@ export const SCREEN_TARGETS: readonly Target[] = [
   ["Settings: audit", address("settings", { part: "audit" })],
 ].map(([name = "", href = ""]) => ({ kind: "screen", name, href }));
 
-/** Actions that open a form. */
 export const FORM_TARGETS: readonly Target[] = [
   ["Create alert rule", address("alerts", { rule: "new" })],
   ["Create silence", address("alerts", { view: "silences", silence: "new" })],

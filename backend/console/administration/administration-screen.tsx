@@ -107,7 +107,6 @@ const AUDIT_COLUMNS: readonly Column<Change>[] = [
   { head: "client address", cell: ({ address }) => address ?? "" },
 ];
 
-/** Omits empty details. */
 function detailsText(subject: Change["subject"]): string {
   return Object.entries(subject)
     .map(([name, value]) => [name, typeof value === "string" ? value : JSON.stringify(value)] as const)
@@ -146,7 +145,6 @@ function UsageOfAll() {
   );
 }
 
-/** The share of a limit of the organisation. */
 function share(
   head: string,
   of: "bytes_share" | "records_share" | "series_share",

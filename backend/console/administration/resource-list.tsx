@@ -116,7 +116,6 @@ interface CreateRowProps {
   readonly onCreated: (response: Readonly<Record<string, unknown>>) => void;
 }
 
-/** A form in one line. */
 function CreateRow({ path, createForm: { label, fields, bodyOf }, onCreated }: CreateRowProps) {
   const save = async (form: HTMLFormElement): Promise<void> => {
     const typed = Object.fromEntries(new FormData(form)) as Record<string, string>;

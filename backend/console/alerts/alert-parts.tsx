@@ -95,7 +95,6 @@ export function Notified({ data: { alerts, routed, deliveries, channels } }: { d
   );
 }
 
-/** Other alerts of the rule, each with its own page. */
 export function SameRule({ alerts, atMs }: { alerts: readonly Alert[]; atMs: number }) {
   const common = commonLabels(alerts) ?? {};
   const differing = ({ labels }: Alert): string =>
@@ -129,7 +128,6 @@ export function SameRule({ alerts, atMs }: { alerts: readonly Alert[]; atMs: num
   );
 }
 
-/** Logs and traces of what the labels name. */
 export function Evidence({ rule, labels, requestKey, range }: RangeProps & { rule: Rule; requestKey: string }) {
   const entity = findAlertEntity(labels);
   const service = labels["service_name"] ?? labels["service"] ?? labels["source"];

@@ -34,7 +34,6 @@ function withComparison(expr: string): string {
 
 export type LogFilter = NonNullable<LogCondition["filter"]>;
 
-/** The filters without a field, as text. */
 export function otherFilters(filter: LogFilter = {}): string {
   return Object.entries(filter)
     .filter(([name]) => name !== "query")

@@ -92,7 +92,6 @@ function Counted({ logs: { filter, window, operator, threshold, by = [] }, expr 
   );
 }
 
-/** The filters that have no field. */
 export function OtherFilters({ of }: { of: LogFilter | undefined }) {
   const others = otherFilters(of);
   if (others === "") return null;

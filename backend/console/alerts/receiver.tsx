@@ -10,7 +10,6 @@ import { RULES, type RuleWithStatus } from "./console-rule.ts";
 
 export interface Receivers {
   readonly channels: readonly Channel[];
-  /** The rule's own route. */
   readonly own: NotificationRoute | undefined;
 }
 
@@ -31,7 +30,6 @@ function isOwn({ matchers: [first, ...more] }: NotificationRoute, ruleName: stri
   return first?.label === "alertname" && first.op === "=" && first.value === ruleName && more.length === 0;
 }
 
-/** The name of the select below in its form. */
 export const RECEIVER = "receiver";
 
 /** `labels`: those of an alert of this rule, one name=value per line. */

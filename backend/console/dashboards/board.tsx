@@ -10,7 +10,6 @@ const MAX_VALUES = 1000;
 /** Values are looked for at so many times of the range, so that a node that is silent now can still be chosen. */
 const POINTS = 60;
 
-/** `requestKey`: another one repeats the queries of all panels. */
 export function Board({ dashboard, requestKey }: { dashboard: Dashboard; requestKey: string }) {
   const loaded = useChoices(dashboard.variables);
   const choices = loaded.value.value;
@@ -40,7 +39,6 @@ export function Board({ dashboard, requestKey }: { dashboard: Dashboard; request
   );
 }
 
-/** The values of the variables, and which of them the reader chose. */
 export function useChoices(variables: readonly Variable[]): Loaded<Choices> {
   const { query } = route.value;
   return useLoaded(`${JSON.stringify(variables)} ${query}`, async (signal) => await readVariables(variables, signal));

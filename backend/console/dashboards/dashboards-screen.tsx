@@ -62,7 +62,6 @@ async function saveNew(dashboard: Dashboard): Promise<string> {
   return id;
 }
 
-/** A file with a dashboard of AtherOps or of Grafana. */
 function Import() {
   const omitted = useSignal<readonly string[]>([]);
   const { send, isBusy, error } = useSending(async (file: File) => {

@@ -18,9 +18,7 @@ export function changeDraft(panels: Signal<readonly DraftPanel[]>, key: number, 
 
 interface EditableBoardProps {
   readonly panels: Signal<readonly DraftPanel[]>;
-  /** The key of the selected panel. */
   readonly selected: Signal<number | undefined>;
-  /** The values of the variables. */
   readonly chosen: Chosen;
 }
 
@@ -127,7 +125,6 @@ function Handle({ name, class: className, text, onArrow, onDrag }: HandleProps) 
   );
 }
 
-/** The index of the panel at a place of the window. */
 function panelAt(board: HTMLElement | null, x: number, y: number): number | undefined {
   const all = [...(board?.children ?? [])];
   const at = all.findIndex((panel) => {

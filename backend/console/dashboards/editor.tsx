@@ -70,7 +70,6 @@ interface PanelSideProps {
   readonly onCopy: () => void;
 }
 
-/** The form of the selected panel. */
 function PanelSide({ chosen: { key, panel }, panels, selected, onCopy }: PanelSideProps) {
   return (
     <Side label="Panel" title={panel.title || "New panel"} onClose={() => (selected.value = undefined)} takesFocus={false}>

@@ -15,7 +15,6 @@ const MAX_THRESHOLDS = 10;
 
 export interface Imported {
   readonly dashboard: Dashboard;
-  /** Parts that were omitted, with reasons. */
   readonly omitted: readonly string[];
 }
 
@@ -130,7 +129,6 @@ function heightOf(panel: Json): { height?: number } {
   return height === undefined ? {} : { height: Math.max(2, Math.min(24, Math.round(height * ROWS_PER_GRAFANA_ROW))) };
 }
 
-/** Unit, ends of the axis, stacking and thresholds. */
 function fieldOptions(panel: Json): Pick<Panel, "unit" | "min" | "max" | "stacked" | "thresholds"> {
   const defaults = objectOf(objectOf(panel["fieldConfig"])["defaults"]);
   const custom = objectOf(defaults["custom"]);

@@ -9,14 +9,12 @@ export function rowsOf({ kind, height }: Pick<Panel, "kind" | "height">): number
   return height ?? DEFAULT_ROWS[kind];
 }
 
-/** The size after a change by this many columns and rows. */
 export function resized(panel: Pick<Panel, "kind" | "width" | "height">, columns: number, rows: number): { width: number; height: number } {
   return { width: within(panel.width + columns, MIN_COLUMNS, COLUMNS), height: within(rowsOf(panel) + rows, MIN_ROWS, MAX_ROWS) };
 }
 
 const within = (value: number, min: number, max: number): number => Math.max(min, Math.min(max, Math.round(value)));
 
-/** The list with an item at another place. */
 export function moved<T>(list: readonly T[], from: number, to: number): readonly T[] {
   const item = list[from];
   if (item === undefined || to < 0 || to >= list.length || from === to) return list;

@@ -34,7 +34,6 @@ export interface PanelProps {
   /** Identifies a request: range, variables, refreshes. */
   readonly requestKey: string;
   readonly markers?: readonly Marker[] | undefined;
-  /** Set while the dashboard is edited. */
   readonly editing?: { readonly isSelected: boolean; readonly onSelect: () => void; readonly handles: ComponentChildren };
 }
 
@@ -86,7 +85,6 @@ export function PanelView({ panel, chosen, requestKey, markers, editing }: Panel
   );
 }
 
-/** The screen that shows the same query. */
 function panelAddress(source: Panel["source"], query: string): string {
   const { from, to } = rangeInAddress();
   return address(source, { ...(source === "traces" ? searchOfPanel(query) : { q: query }), from, to });
@@ -221,7 +219,6 @@ async function readSpanCounts(query: string, range: Range, signal: AbortSignal):
   return [line("spans"), line("errors")];
 }
 
-/** The values at the end of the range. */
 function Values({ panel, queries, panelKey }: PanelResultProps) {
   const loaded = useLoaded(panelKey, async (signal) => {
     const atMs = currentRange().toMs;
@@ -261,7 +258,6 @@ function Values({ panel, queries, panelKey }: PanelResultProps) {
   );
 }
 
-/** The newest records. */
 export function LogList({ query, requestKey }: { query: string; requestKey: string }) {
   const loaded = useLoaded(requestKey, async (signal) => {
     const parameters = { ...queryParameters(query), ...rangeQuery(currentRange()), limit: MAX_ROWS };
@@ -283,7 +279,6 @@ export function LogList({ query, requestKey }: { query: string; requestKey: stri
   );
 }
 
-/** The slowest traces. */
 export function TraceList({ query, requestKey }: { query: string; requestKey: string }) {
   const loaded = useLoaded(requestKey, async (signal) => {
     const parameters = { ...panelParameters(query), ...rangeQuery(currentRange()), order: "duration", limit: MAX_TRACES };

@@ -10,7 +10,6 @@ interface Shipped {
   readonly load: () => Promise<{ default: unknown }>;
 }
 
-/** Prefix of their ids in addresses. */
 export const SHIPPED_PREFIX = "shipped-";
 
 export const SHIPPED: readonly Shipped[] = [

@@ -21,7 +21,6 @@ export type ObjectKind = (typeof OBJECT_KINDS)[number][0];
 
 export const TONES = { bad: "error", warning: "warn", ok: "good" } as const;
 
-/** `within`: only objects of this entity. */
 export async function readObjects(
   kind: ObjectKind,
   within: Entity | undefined,

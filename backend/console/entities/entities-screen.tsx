@@ -79,7 +79,6 @@ const MEMBERS: Readonly<Record<Entity["kind"], readonly ObjectKind[]>> = {
   pod: [],
 };
 
-/** Links to its cluster and namespace. */
 function Parents({ entity: { kind, cluster, namespace }, range }: { entity: Entity; range: AddressRange }) {
   const parents: Entity[] = [];
   if (cluster && kind !== "cluster") parents.push({ kind: "cluster", name: cluster });

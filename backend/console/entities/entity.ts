@@ -50,7 +50,6 @@ function attributesOf({ kind, name, cluster, namespace, workload }: Entity): [st
   return pairs.flatMap(([key, value]): [string, string][] => (value === undefined ? [] : [[key, value]]));
 }
 
-/** A query of the log explorer. */
 export function logQuery(entity: Entity): string {
   if (entity.kind === "host") return formatTerm({ not: false, name: "host_id", value: entity.hostId ?? "" });
   return attributesOf(entity)
@@ -69,7 +68,6 @@ export function traceQuery(entity: Entity): string {
   return pairs.map(([key, value]) => formatAttribute(key, value)).join(" ");
 }
 
-/** Label matchers of its metrics. */
 export function metricSelector(entity: Entity): string {
   const pairs =
     entity.kind === "host"

@@ -97,7 +97,6 @@ function commonTone(objects: readonly ClusterObject[]): string {
   return health && others.length === 0 ? `is-${TONES[health]}` : "";
 }
 
-/** Both choices are in the address. */
 function Filter({ title, typed, onlyUnhealthy }: { title: string; typed: string; onlyUnhealthy: boolean }) {
   return (
     <span class="push row">

@@ -86,7 +86,6 @@ function Configuration({ kind, id, token, url }: Token & { kind: ProgramKind }) 
   );
 }
 
-/** Whether anything was sent with the token. */
 function FirstData({ id, signal: screen }: { id: string; signal: "traces" | "metrics" }) {
   const loaded = useLoaded(
     id,

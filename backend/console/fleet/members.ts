@@ -14,7 +14,6 @@ export async function readFleet(signal: AbortSignal): Promise<{ clusters: Cluste
   return { clusters: mergeClusterPages(clusters.rows), hosts: silentFirst(hosts.rows) };
 }
 
-/** `keyCreatedAt`: of the key of a cluster. */
 export function isOldKey(keyCreatedAt: string | null, atMs: number): boolean {
   return keyCreatedAt !== null && atMs - Date.parse(keyCreatedAt) > OLD_KEY_MS;
 }

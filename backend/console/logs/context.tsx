@@ -90,7 +90,6 @@ function Line({ row, isChosen = false }: { row: LogRow; isChosen?: boolean }) {
   );
 }
 
-/** Nearest first. */
 async function readNeighbours(
   row: LogRow,
   side: Side,

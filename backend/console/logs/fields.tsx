@@ -21,7 +21,6 @@ export function Refusal({ of }: { of: Loaded<unknown> }) {
 }
 
 export interface FieldsProps {
-  /** The key of the request: another key sends another request. */
   readonly requestKey: string;
   readonly parameters: Query;
   readonly columns: readonly string[];
@@ -52,7 +51,6 @@ export function Fields({ requestKey, parameters, columns, onTerm, onColumn }: Fi
   );
 }
 
-/** A field of the records; `total`: their number. */
 interface CountedField extends Field {
   readonly total: number;
 }

@@ -166,7 +166,6 @@ export function levelClass(level: string): string {
   return /^(debug|trace)/.test(small) ? "is-debug" : "is-other";
 }
 
-/** The custom property with the colour of a level. */
 export function levelProperty(level: string): string {
   const name = levelClass(level).slice("is-".length);
   return { fatal: "--error", error: "--error", warn: "--warn", info: "--accent" }[name] ?? "--quiet";

@@ -9,7 +9,6 @@ import { type Query, sendRequest, readFailure, wait, errorMessage } from "../sta
 
 export type LogRow = ApiResponses["GET /query/logs"][number];
 
-/** The parameters of a query line. */
 export function queryParameters(line: string): Query {
   return { query: line || undefined };
 }

@@ -24,7 +24,6 @@ const STREAM_LABELS = [
   "service.instance.id",
 ];
 
-/** Filters of GET /query/logs. */
 export function neighbourFilters({ host_id, node, source, labels }: LogRow, scope: Scope): Record<string, string> {
   if (scope === "host") return { host_id, node };
   const present = STREAM_LABELS.filter((name) => labels[name] !== undefined);

@@ -13,7 +13,6 @@ const DRAWN = 400;
 export interface PatternsProps {
   readonly requestKey: string;
   readonly parameters: Query;
-  /** Called with a condition of the query language. */
   readonly onCondition: (condition: string) => void;
 }
 

@@ -18,7 +18,6 @@ const MAX_SHOWN = 12;
 interface QueryFieldProps {
   readonly line: string;
   readonly onLine: (line: string) => void;
-  /** Why the backend refused the line. */
   readonly problem: string | undefined;
 }
 
@@ -61,7 +60,6 @@ export function QueryField(props: QueryFieldProps) {
   );
 }
 
-/** The typed text, its completions, and the handling of keys. */
 function useQueryField({ line, onLine }: QueryFieldProps) {
   const typed = useSignal(line);
   const fields = useSignal<readonly Field[]>([]);

@@ -15,7 +15,6 @@ export interface Term {
 /** Labels of LogQL whose names differ from those of the fields by more than other characters. */
 const LOGQL_LABELS: Readonly<Record<string, string>> = { source: "service_name", service: "service_name", scope: "scope_name" };
 
-/** One condition as a stage of LogQL. */
 function logQlStage({ not, name, value, isCut }: Term): string {
   if (name === "") return `${not ? "!=" : "|="} ${JSON.stringify(value)}`;
   if (isCut) return `| ${logQlLabel(name)}${not ? "!~" : "=~"}${JSON.stringify(`(?s)${escapeStart(value)}.*`)}`;
@@ -50,7 +49,6 @@ const OWN_FIELDS: ReadonlySet<string> = new Set([
 ]);
 const OPERATORS: ReadonlySet<string> = new Set(["AND", "OR", "NOT"]);
 
-/** A condition in the query language. */
 export function formatTerm({ not, name, value, isCut }: Term): string {
   const sign = not ? "-" : "";
   if (isCut && name !== "") return `${sign}${formatFieldName(name)}:/^${escapeStart(value)}/`;
@@ -58,7 +56,6 @@ export function formatTerm({ not, name, value, isCut }: Term): string {
   return `${sign}${/[:=]/.test(value) || OPERATORS.has(value) ? quote(value) : quoteIfNeeded(value)}`;
 }
 
-/** The name of a field in the query language. */
 export function formatFieldName(name: string): string {
   const key = name.startsWith(LABEL) ? name.slice(LABEL.length) : name;
   const isAmbiguous = name !== key && (OWN_FIELDS.has(key) || key.startsWith(LABEL));
@@ -156,7 +153,6 @@ function quote(value: string): string {
   return `"${value.replace(/["\\]/g, "\\$&")}"`;
 }
 
-/** The variable part of a pattern of log messages. */
 const GAP = "<_>";
 /** The backend allows 50 parts of variable length in the regular expressions of a query. */
 const MAX_GAPS = 20;

@@ -90,7 +90,6 @@ export const SPAN_LABELS = { service: "service", operation: "span_name", kind: "
 /** The last two and `avg` are of durations. */
 export const SPAN_FUNCTIONS = ["count", "p50", "p95", "p99"] as const satisfies readonly AggregateFunction[];
 
-/** PromQL over the metrics of spans. */
 export function promQlOf({ of, by }: Aggregate, search: Readonly<Record<string, string | undefined>>, window: string): string {
   const labels = by.flatMap((field) => SPAN_LABELS[field as keyof typeof SPAN_LABELS] ?? []);
   const matchers = [

@@ -7,7 +7,6 @@ export interface AxisProps {
   /** The ends that the reader has chosen. */
   readonly min?: number | undefined;
   readonly max?: number | undefined;
-  /** All values are whole numbers. */
   readonly isWhole: boolean;
 }
 
@@ -18,7 +17,6 @@ const WHOLE_STEPS = Array.from({ length: 16 }, (_, at) => [1, 2, 5].map((step) =
 const MAX_EMPTY_SHARE = 0.7;
 const HEADROOM = 1.08;
 
-/** The ends of the axis for values from `low` to `high`. */
 export function valueRange(low: number, high: number, { unit, min, max, isWhole }: AxisProps): [number, number] {
   const isFromZero = low >= 0 && (isWhole || (unit !== undefined && unit !== "short") || low <= high * MAX_EMPTY_SHARE);
   const spread = Math.max(high - low, Math.abs(high) * 0.01);

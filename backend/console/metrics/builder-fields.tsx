@@ -61,7 +61,6 @@ function onlyMatch(typed: string, names: readonly string[]): string {
   return (others.length === 0 && typed && match) || typed;
 }
 
-/** Fields for filters, change and combination of the metric. */
 function Parts({ built, labels, onChange }: { built: Built; labels: readonly string[]; onChange: (part: Partial<Built>) => void }) {
   const { change, window, combination, by, metric } = built;
   return (

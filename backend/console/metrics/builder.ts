@@ -16,7 +16,6 @@ export interface Built {
   readonly metric: string;
   readonly filters: readonly Filter[];
   readonly change: (typeof CHANGES)[number];
-  /** The window over which a change is calculated. */
   readonly window: string;
   readonly combination: (typeof COMBINATIONS)[number];
   /** Labels that the combined series keep. */

@@ -108,7 +108,6 @@ function colourReader(element: HTMLElement): (property: string) => string {
   };
 }
 
-/** The tooltip, and what a click opens. */
 function showValues(plot: uPlot, element: HTMLElement, props: PlotProps): () => void {
   const tooltip = new Tooltip(element);
   const values = alignSeries(props.series).slice(1) as (number | null)[][];

@@ -19,11 +19,9 @@ const COUNTS: ReadonlySet<AggregateFunction> = new Set(["count", "unique", "sum"
 
 interface ExplorerProps {
   readonly source: "logs" | "traces";
-  /** The base path of the API that evaluates the expressions. */
   readonly base: string;
   readonly aggregate: Aggregate;
   readonly functions?: readonly AggregateFunction[];
-  /** Suggested fields. */
   readonly fields: readonly string[];
   /** Only these can be grouped by. */
   readonly isClosed?: boolean;
@@ -166,7 +164,6 @@ const MAX_ROWS = 500;
 interface GroupTableProps {
   readonly groups: readonly Instant[];
   readonly by: readonly string[];
-  /** What the values are. */
   readonly of: string;
   readonly labelOf: (field: string) => string;
   readonly unit: Unit | undefined;

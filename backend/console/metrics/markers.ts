@@ -25,7 +25,6 @@ interface MarkerSource {
   readonly events?: string | undefined;
 }
 
-/** `requestKey`: another key reads them again. */
 export function useMarkers({ service, events }: MarkerSource, requestKey: string): readonly Marker[] | undefined {
   const key = service === undefined && events === undefined ? undefined : `${service} ${events} ${requestKey}`;
   const loaded = useLoaded(key, async (signal) => {

@@ -55,7 +55,6 @@ export function Metrics() {
   );
 }
 
-/** One row for each point of each series. */
 async function readDownload(queries: readonly string[]): Promise<Readonly<Record<string, unknown>>[]> {
   const series = await readAll(queries, currentRange(), new AbortController().signal);
   return series.flatMap(({ name, points }) =>

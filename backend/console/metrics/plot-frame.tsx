@@ -28,7 +28,6 @@ interface PlotFrameProps {
   readonly toMs: number;
   /** Labels of the value axis; `at` is the share of the height from the bottom. */
   readonly ticks: readonly { readonly at: number; readonly text: string }[];
-  /** The brush also selects values. */
   readonly selectsValues?: boolean;
   /** Called with the lower left and the upper right corner; the same point twice after a click. */
   readonly onBrush: (from: Point, to: Point) => void;

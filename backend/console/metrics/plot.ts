@@ -17,7 +17,6 @@ export interface PlotProps {
   readonly fromS: number;
   readonly toS: number;
   readonly unit?: Unit | undefined;
-  /** Ends of the value axis. */
   readonly min?: number | undefined;
   readonly max?: number | undefined;
   /** Default: `stepped` for whole numbers. */
@@ -28,7 +27,6 @@ export interface PlotProps {
   readonly exemplars?: readonly Exemplar[] | undefined;
 }
 
-/** All charts of a page show the same moment. */
 const SYNC_KEY = "page";
 /** Minimum distance between two labels of the time axis: the width of the longest, `11-25 14:03`. */
 const LABEL_PX = 90;
@@ -153,7 +151,6 @@ function pathsOf(shape: Shape): uPlot.Series.PathBuilder | undefined {
   return shape === "bars" ? uPlot.paths.bars?.({ size: [0.85, 60], align: 1 }) : undefined;
 }
 
-/** `rgb(1, 2, 3)` with less opacity. */
 function translucent(colour: string): string {
   return colour.replace(/^rgb\((.*)\)$/, "rgba($1, 0.25)");
 }

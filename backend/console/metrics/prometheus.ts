@@ -5,7 +5,6 @@ import { explainSyntax } from "../../client/query-syntax.ts";
 import { ApiFailure, call, type Query } from "../state/api.ts";
 
 export const PROMETHEUS = "/query/prometheus/api/v1";
-/** Base path of Loki's API, which evaluates LogQL. */
 export const LOKI = "/query/loki/loki/api/v1";
 const POINTS = 240;
 const MIN_STEP_S = 5;
@@ -25,7 +24,6 @@ export interface Series {
   readonly earlierOf?: string;
 }
 
-/** With its labels, for legends. */
 export interface LabelledSeries extends Series {
   readonly labels: Labels;
 }

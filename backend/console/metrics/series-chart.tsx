@@ -65,7 +65,6 @@ interface InstantTableProps {
   readonly heads?: readonly [name: string, value: string];
 }
 
-/** The result of an instant query as a table. */
 export function InstantTable({ of, empty, heads: [name, value] = ["series", "value"] }: InstantTableProps) {
   const rows = of.value.value ?? [];
   return (

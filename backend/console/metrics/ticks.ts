@@ -28,7 +28,6 @@ export function countTicks(max: number, isLogarithmic: boolean): number[] {
 const DURATIONS_MS = [-3, -2, -1, 0, 1, 2].map((exponent) => 10 ** exponent);
 const LONG_MS = [1000, 10_000, 60_000, 600_000, 3_600_000, 36_000_000];
 
-/** Round durations between two. */
 export function durationTicks(lowMs: number, highMs: number): number[] {
   const within = (all: readonly number[]): number[] => all.filter((ms) => ms >= lowMs && ms <= highMs);
   const decades = within([...DURATIONS_MS, ...LONG_MS]);

@@ -19,13 +19,11 @@ const DISTANCE_PX = 14;
 
 export interface TooltipContent {
   readonly rows: readonly TooltipRow[];
-  /** Lines below the time. */
   readonly notes: readonly string[];
 }
 
 export class Tooltip {
   readonly #element = document.createElement("div");
-  /** The key of the shown content. */
   #key: string | undefined;
   #size = { width: 0, height: 0 };
 

@@ -5,10 +5,8 @@ import { choose, saveResource, formReader } from "../state/index.ts";
 import { type Channel, type ChannelKind, CHANNELS, KINDS, type CustomText } from "./resources.ts";
 
 export interface ChannelFormProps {
-  /** Undefined: a new channel. */
   readonly channel: Channel | undefined;
   readonly kind: ChannelKind;
-  /** Returns the address of the saved one. */
   readonly onSaved: (saved: Channel) => string;
 }
 

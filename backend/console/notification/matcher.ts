@@ -5,7 +5,6 @@ import { UNSEEN } from "../parts/text.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Matchers per route or silence. */
 const MAX_MATCHERS = 20;
 
 /** Throws an Error whose message is shown to the user. */
@@ -16,7 +15,6 @@ export function parseMatchers(text: string): Matcher[] {
     .map(parseMatcher);
 }
 
-/** Names that a user typed with commas between them. */
 export function splitNames(text: string): string[] {
   return text.split(/[\s,]+/).filter(Boolean);
 }

@@ -116,9 +116,7 @@ interface RouteFormProps {
   /** In order, without the default route. */
   readonly others: readonly NotificationRoute[];
   readonly channels: readonly Channel[];
-  /** Names of time intervals. */
   readonly intervals: readonly string[];
-  /** Returns the address of the saved one. */
   readonly onSaved: (route: NotificationRoute) => string;
 }
 

@@ -96,9 +96,7 @@ const LENGTHS = [
 interface SilenceFormProps {
   /** Undefined: a new silence. An expired one is created again. */
   readonly silence: Silence | undefined;
-  /** Typed matchers of a new silence. */
   readonly matchers: string;
-  /** Returns the address of the saved one. */
   readonly onSaved: (silence: Silence) => string;
 }
 

@@ -7,7 +7,6 @@ import type { ServiceTableProps } from "../services/service-table.tsx";
 import { call } from "../state/api.ts";
 
 const HOUR_MS = 3_600_000;
-/** Services that are listed. */
 const SHOWN_SERVICES = 15;
 
 export type Problems = ApiResponses["GET /query/problems"];

@@ -130,7 +130,6 @@ export function Copy({ text, label = "Copy", icon }: { text: string; label?: str
   );
 }
 
-/** Text to be copied into a shell. */
 export function CopyBlock({ text, label }: { text: string; label: string }) {
   return (
     <figure class="command">

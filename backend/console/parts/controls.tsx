@@ -22,7 +22,6 @@ interface ToggleProps extends Omit<JSX.ButtonHTMLAttributes, "onClick" | "onTogg
   readonly onToggle: (isOn: boolean) => void;
 }
 
-/** A button that is pressed while `isOn`. */
 export function Toggle({ isOn, onToggle, ...button }: ToggleProps) {
   return <Button {...button} aria-pressed={isOn} onClick={() => onToggle(!isOn)} />;
 }
@@ -32,7 +31,6 @@ interface LinkProps extends Omit<JSX.AnchorHTMLAttributes, "class"> {
   readonly class?: string;
 }
 
-/** A link that looks like a button. */
 export function ButtonLink({ text, class: name = "", ...attributes }: LinkProps) {
   return (
     <a {...attributes} class={`button ${name}`}>

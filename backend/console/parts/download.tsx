@@ -38,7 +38,6 @@ export function Download({ name, read }: { name: string; read: () => Promise<Row
   );
 }
 
-/** Saves a file with this name on the user's machine. */
 export function saveFile(name: string, contents: Blob): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(contents);

@@ -25,14 +25,11 @@ export interface EditableListProps<R> {
   readonly list: ConsoleQuery;
   readonly loaded: Loaded<unknown>;
   readonly rows: readonly R[];
-  /** The name of the table. */
   readonly title: string;
   readonly columns: readonly Column<R>[];
   readonly status: ComponentChildren;
-  /** Next to the status. */
   readonly extras?: ComponentChildren;
   readonly empty?: ComponentChildren;
-  /** Below the table. */
   readonly note?: ComponentChildren;
   /** The open row need not be among `rows`, which may be filtered. */
   readonly all?: readonly R[];

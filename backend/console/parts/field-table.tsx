@@ -7,11 +7,8 @@ const MAX_CHARACTERS = 10_000;
 
 interface FieldTableProps {
   readonly title?: string | undefined;
-  /** Name and value of each field. */
   readonly of: readonly (readonly [name: string, value: string])[];
-  /** Links next to a value. */
   readonly links: (name: string, value: string) => ComponentChildren;
-  /** Buttons for a field. */
   readonly actions?: (name: string, value: string) => ComponentChildren;
 }
 

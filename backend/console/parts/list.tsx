@@ -16,7 +16,6 @@ export interface ListProps {
   readonly count: number;
   readonly rowPx: number;
   readonly row: (at: number) => ComponentChildren;
-  /** Index of the chosen row. */
   readonly at?: number | undefined;
   /** Identity of the chosen row, if rows can move: the list scrolls only when it changes. Default: `at`. */
   readonly chosen?: unknown;

@@ -7,7 +7,6 @@ import { Button } from "./controls.tsx";
 import { submitBy, useSending } from "../state/sending.ts";
 
 export interface SavingFormProps {
-  /** Label of the button. */
   readonly label: string;
   /** Shown after a save. A form that is replaced by its result needs none. */
   readonly saved?: string;

@@ -26,7 +26,6 @@ function reloadOnce(): boolean {
 /** A component whose file is loaded when it is first drawn, or before that by `preload`. */
 export type Lazy<P> = FunctionComponent<P> & { preload(): void };
 
-/** The component that `load` resolves to. */
 export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
   let loaded: FunctionComponent<P> | undefined;
   const read = async (): Promise<void> => void (loaded = await load());

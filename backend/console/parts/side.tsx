@@ -7,7 +7,6 @@ import { Button } from "./controls.tsx";
 import { Icon } from "./icons.tsx";
 
 interface SideProps {
-  /** Label for screen readers. */
   readonly label: string;
   readonly title: ComponentChildren;
   /** The address without the panel, or what closes it. */
@@ -17,7 +16,6 @@ interface SideProps {
   readonly children: ComponentChildren;
 }
 
-/** `side`: the panel, if it is open. */
 export function Split({ side, children }: { side: ComponentChildren; children: ComponentChildren }) {
   return (
     <div class={`split ${side ? "with-side" : ""}`}>

@@ -1,6 +1,5 @@
 // Configuration of programs that send to or read from this backend, with its address and a token filled in.
 
-/** Environment of a program with an OpenTelemetry SDK. */
 export function sdkEnvironment(url: string, token: string): string {
   return [
     `export OTEL_EXPORTER_OTLP_ENDPOINT=${url}`,
@@ -10,7 +9,6 @@ export function sdkEnvironment(url: string, token: string): string {
   ].join("\n");
 }
 
-/** How programs are started with automatic instrumentation. */
 export const SDK_STARTS = [
   [
     "Node.js",

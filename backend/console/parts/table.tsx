@@ -19,7 +19,6 @@ export interface Column<R> {
 }
 
 export interface TableProps<R> {
-  /** The name of the table for screen readers. */
   readonly title: string;
   readonly rows: readonly R[];
   readonly columns: readonly Column<R>[];

@@ -134,7 +134,6 @@ function RangePanel({ range, onClose }: { range: Range; onClose: () => void }) {
   );
 }
 
-/** The choice between the reader's time zone and UTC. */
 export function ZoneTabs() {
   return (
     <Tabs
@@ -170,7 +169,6 @@ function TypedRange({ onRange }: { onRange: (range: { from: string; to: string |
   );
 }
 
-/** Both ends, each with the browser's calendar. */
 function Ends({ range, onRange }: { range: Range; onRange: (range: { from: string; to: string }) => void }) {
   const problem = useSignal<string | undefined>(undefined);
   const take = (form: HTMLFormElement): void => {

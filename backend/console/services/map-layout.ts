@@ -58,7 +58,6 @@ function serverKind({ connection }: Edge): NodeKind {
 
 const keyOf = (kind: NodeKind, name: string): string => `${kind} ${name}`;
 
-/** The calls of one service, incoming and outgoing. */
 export function neighbourhood({ edges }: Graph, service: string): Edge[] {
   return edges.filter((edge) => edge.client === service || (edge.server === service && serverKind(edge) === "service"));
 }

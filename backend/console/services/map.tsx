@@ -116,7 +116,6 @@ function Picture({ edges, services, range, service }: PictureProps) {
   );
 }
 
-/** The picture in the size that the address names. */
 function Sized({ layout, isResizable, children }: { layout: Layout; isResizable: boolean; children: ComponentChildren }) {
   const wanted = route.value.query.get("size") ?? NORMAL;
   const found = SIZES.findIndex(([known]) => known === wanted);
@@ -161,7 +160,6 @@ interface BoxProps {
   readonly isCentre: boolean;
 }
 
-/** Its edge is red if its calls fail. */
 function Box({ node, figures, range, isCentre }: BoxProps) {
   const name = visible(node.name);
   const shown = name.length > NAME_LENGTH ? `${name.slice(0, NAME_LENGTH - 1)}…` : name;

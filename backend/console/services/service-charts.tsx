@@ -27,7 +27,6 @@ interface ServiceChartsProps {
   readonly fromS: number;
   readonly toS: number;
   readonly exemplars: readonly Exemplar[];
-  /** Versions that were deployed. */
   readonly markers: readonly Marker[] | undefined;
 }
 

@@ -19,7 +19,6 @@ export function ServiceTable({ services, range }: ServiceTableProps) {
       {text}
     </a>
   );
-  // Red only where something failed.
   const trendColumn = (head: string, values: (row: Row) => readonly (number | null)[], isBad = false): Column<Row> => ({
     head: <span class="unseen">{head} over time</span>,
     cell: (row) => {

@@ -3,7 +3,6 @@ import type { ApiResponses } from "../../client/api.ts";
 import { call } from "../state/api.ts";
 
 export type Service = ApiResponses["GET /query/services"][number];
-/** One point of a service's series. */
 export type Point = ApiResponses["GET /query/services/{service}/timeseries"][number];
 export type Operation = ApiResponses["GET /query/services/{service}/operations"][number];
 export type ServiceFigures = Pick<Service, "calls" | "error_ratio" | "p95_ms">;

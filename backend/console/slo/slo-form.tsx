@@ -29,7 +29,6 @@ const WINDOWS = [
   ["month", "calendar month"],
 ] as const;
 
-/** Without an objective: the form of a new one. */
 export function SloForm({ slo, onSaved }: { slo?: Slo | undefined; onSaved?: () => void }) {
   const initial: Indicator = slo?.indicator ?? {};
   const kind = useSignal<Kind>(KINDS.find(([name]) => initial[name])?.[0] ?? "availability");

@@ -11,7 +11,6 @@ export function setPageUser(user: { readonly email: string; readonly org: { read
   pageUser = user ? `${user.org.id} ${encodeURIComponent(user.email)}` : undefined;
 }
 
-/** The headers of every request. */
 export function sessionHeaders(path: string): Record<string, string> {
   return { "x-requested-with": "atherops", ...(pageUser !== undefined && !LOGIN_PATHS.has(path) && { "x-session-user": pageUser }) };
 }
@@ -61,7 +60,6 @@ export async function call<T>(path: string, options: Call = {}): Promise<T> {
   return (await page<T>(path, options)).body;
 }
 
-/** Replaces the resource with this id, or creates one without it. */
 export async function saveResource<T>(path: string, id: string | undefined, body: unknown): Promise<T> {
   return await call<T>(id ? `${path}/${id}` : path, { method: id ? "PUT" : "POST", body });
 }
@@ -149,7 +147,6 @@ function nextPageOf(link: string | null): string | undefined {
   return link?.match(/<([^>]+)>\s*;[^,]*\brel="?next\b/)?.[1];
 }
 
-/** The message to show for any error. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -32,7 +32,6 @@ export class PagedRows<T> {
     await this.#load(this.#path, query, []);
   }
 
-  /** Loads the next page, if there is one and no request is running. */
   async more(): Promise<void> {
     const rows = this.rows.peek();
     if (this.#next && !this.busy.peek() && rows.length < this.#maxRows) await this.#load(this.#next, {}, rows);

@@ -54,7 +54,6 @@ export function changedAddress({ screen, id, query }: Route, changed: ConsoleQue
   return consoleAddress(screen, { ...before, ...changed }, id);
 }
 
-/** Changes the given parameters of this screen and keeps all others. */
 export function choose(changed: ConsoleQuery, options?: { replace?: boolean }): void {
   go(changedAddress(route.peek(), changed), options);
 }

@@ -33,7 +33,6 @@ export const SCREENS: readonly Screen[] = [
   { name: "settings", title: "Settings", key: "s", isAdministration: true },
 ];
 
-/** Parameters that describe a screen best. */
 const IN_TITLE = ["kind", "q", "service", "operation", "attributes", "view", "part"] as const;
 const MAX_DETAILS_CHARS = 80;
 /** Ids of dashboards that the console contains begin with it. */

@@ -20,7 +20,6 @@ effect(() => {
   setPageUser(user.value);
   store(LAST_USER, user.value ?? undefined);
 });
-/** Why the login state could not be determined. */
 export const problem = signal<string | undefined>(undefined);
 
 export const mayWrite = computed(() => user.value?.role === "admin" || user.value?.role === "operator");
@@ -30,7 +29,6 @@ export const isOperator = computed(() => user.value?.role === "operator");
 export const refusedLink = signal<string | undefined>(undefined);
 const NO_LINKS = "This backend does not support login links. `npm start` does.";
 
-/** Asks the backend for the user of this browser's session. */
 export async function findSession(): Promise<void> {
   try {
     const found = await call<SessionUser>("/api/auth/session");
@@ -79,7 +77,6 @@ export async function logInByLink(code: string): Promise<void> {
   await findSession();
 }
 
-/** The token of the invitation whose link was opened. */
 export const invitation = signal<string | undefined>(undefined);
 
 /** Opens the link of an invitation, `#/invitation/TOKEN`. */

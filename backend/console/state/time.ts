@@ -26,7 +26,6 @@ export function parseRange(query: URLSearchParams, nowMs: number, defaultRange =
   return { fromMs, toMs, last: backMs !== undefined && to === null ? from : undefined };
 }
 
-/** Parameters for the API. */
 export function rangeQuery({ fromMs, toMs }: Pick<Range, "fromMs" | "toMs">): { start: string; end: string } {
   return { start: new Date(fromMs).toISOString(), end: new Date(toMs).toISOString() };
 }
@@ -40,7 +39,6 @@ export function around(startMs: number, tookMs: number, marginMs = 60_000): { fr
   return { from: new Date(startMs - marginMs).toISOString(), to: new Date(startMs + tookMs + marginMs).toISOString() };
 }
 
-/** The parameters `from` and `to` of an address. */
 export type AddressRange = { readonly from?: string | undefined; readonly to?: string | undefined };
 
 /** Changes the range around its middle: half as long, or twice as long. */

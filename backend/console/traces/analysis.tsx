@@ -11,7 +11,6 @@ const SHOWN_VALUES = 8;
 const OWN_FIELDS = ["service", "operation"] as const;
 
 export interface AnalysisProps {
-  /** Identifies a request. */
   readonly requestKey: string;
   /** Parameters of GET /query/traces/facets, heatmap and differences. */
   readonly parameters: Query;

@@ -14,7 +14,6 @@ export function parseAttributes(text: string): string[] {
   });
 }
 
-/** An equality as users type it. */
 export function formatAttribute(key: string, value: string): string {
   return `${/^[^\s!<>="\\]+$/.test(key) ? key : quote(key)}=${/^[^\s"\\]+$/.test(value) ? value : quote(value)}`;
 }
@@ -62,7 +61,6 @@ export function panelQuery(query: URLSearchParams): string {
   return [...fields, query.get("attributes") ?? ""].filter(Boolean).join(" ");
 }
 
-/** The parameters of an address for the query of a panel. */
 export function searchOfPanel(text: string): Readonly<Record<string, string>> {
   const search: Record<string, string> = {};
   const attributes: string[] = [];
