@@ -1,6 +1,6 @@
 // Shows the records just before and just after a record, of its stream or of its whole host; more are loaded on demand.
 import { useSignal } from "@preact/signals";
-import { useLoaded, timeText, day, page } from "../state/index.ts";
+import { useLoaded, timeText, day, pagesOf } from "../state/index.ts";
 import { levelClass } from "./log-histogram.tsx";
 import { rowsBeyond, neighbourFilters, SCOPES, type Scope, type Side, sideRange } from "./neighbours.ts";
 import type { LogRow } from "./log-rows.ts";
@@ -101,12 +101,11 @@ async function readNeighbours(
   const limit = Math.min(wanted + 2, PAGE_ROWS);
   const query = { ...neighbourFilters(row, scope), ...sideRange(row, side, spanMs), limit };
   const all: LogRow[] = [];
-  let response = await page<LogRow[]>("/query/logs", { query, signal });
-  for (let pages = 1; ; pages++) {
-    all.push(...response.body);
-    const rows = rowsBeyond(row, all, side) ?? [];
-    const isEnough = rows.length >= wanted || !response.next || pages === MAX_PAGES;
-    if (isEnough) return { rows: rows.slice(0, wanted), hasMore: rows.length > wanted || response.next !== undefined };
-    response = await page<LogRow[]>(response.next ?? "", { signal });
+  let [rows, hasNext]: [readonly LogRow[], boolean] = [[], false];
+  for await (const { body, next } of pagesOf<LogRow>("/query/logs", { query, signal }, MAX_PAGES)) {
+    all.push(...body);
+    [rows, hasNext] = [rowsBeyond(row, all, side) ?? [], next !== undefined];
+    if (rows.length >= wanted) break;
   }
+  return { rows: rows.slice(0, wanted), hasMore: rows.length > wanted || hasNext };
 }

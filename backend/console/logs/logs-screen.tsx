@@ -4,7 +4,7 @@ import { Bar, Problem, ButtonLink, Button, Toggle, Download, useScreenRange } fr
 import { useSignal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
-import { call, page, stepKeys, useKeys, useLoaded, address, choose, route, mayWrite, currentRange, rangeQuery } from "../state/index.ts";
+import { call, pagesOf, stepKeys, useKeys, useLoaded, address, choose, route, mayWrite, currentRange, rangeQuery } from "../state/index.ts";
 import type { Query } from "../state/index.ts";
 import { Fields, Refusal } from "./fields.tsx";
 import { Histogram, type Bucket } from "./log-histogram.tsx";
@@ -202,11 +202,10 @@ function Tail({ store }: { store: LogRows }) {
 /** The newest records of the query and range, whether or not they are shown. */
 async function readDownload(parameters: Query): Promise<Readonly<globalThis.Record<string, unknown>>[]> {
   const query = { ...parameters, ...rangeQuery(currentRange()), limit: 500 };
-  let response = await page<LogRow[]>("/query/logs", { query });
-  const rows = [...response.body];
-  while (response.next && rows.length < MAX_DOWNLOADED) {
-    response = await page<LogRow[]>(response.next);
-    rows.push(...response.body);
+  const rows: LogRow[] = [];
+  for await (const { body } of pagesOf<LogRow>("/query/logs", { query })) {
+    rows.push(...body);
+    if (rows.length >= MAX_DOWNLOADED) break;
   }
   return rows.map((row) => ({ ...row }));
 }

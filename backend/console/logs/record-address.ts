@@ -1,6 +1,6 @@
 // The address of one record: its time and a hash of its content. The API has no record ids; records that are equal in all fields share an
 // address, which shows the same text.
-import { page, type Query } from "../state/api.ts";
+import { pagesOf, type Query } from "../state/api.ts";
 import type { LogRow } from "./log-rows.ts";
 
 const MAX_PAGES = 4;
@@ -16,12 +16,11 @@ export async function findRecord(address: string, parameters: Query, signal: Abo
   const [timestamp = ""] = address.split("~");
   if (!Number.isFinite(Date.parse(timestamp))) return undefined;
   const query = { ...parameters, start: timestamp, end: timestamp, limit: 500 };
-  let response = await page<LogRow[]>("/query/logs", { query, signal });
-  for (let pages = 1; ; pages++) {
-    const row = response.body.find((candidate) => recordAddress(candidate) === address);
-    if (row || !response.next || pages === MAX_PAGES) return row;
-    response = await page<LogRow[]>(response.next, { signal });
+  for await (const { body } of pagesOf<LogRow>("/query/logs", { query, signal }, MAX_PAGES)) {
+    const row = body.find((candidate) => recordAddress(candidate) === address);
+    if (row) return row;
   }
+  return undefined;
 }
 
 /**

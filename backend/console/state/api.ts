@@ -30,12 +30,10 @@ const MAX_WAIT_S = 20;
 /** An error response of the backend. `status` is 0 if the backend could not be reached. */
 export class ApiFailure extends Error {
   readonly status: number;
-  readonly code: string;
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, message: string) {
     super(message);
     this.status = status;
-    this.code = code;
   }
 }
 
@@ -61,7 +59,7 @@ export async function call<T>(path: string, options: Call = {}): Promise<T> {
 }
 
 export async function saveResource<T>(path: string, id: string | undefined, body: unknown): Promise<T> {
-  return await call<T>(id ? `${path}/${id}` : path, { method: id ? "PUT" : "POST", body });
+  return await call<T>(id ? `${path}/${encodeURIComponent(id)}` : path, { method: id ? "PUT" : "POST", body });
 }
 
 /** Throws ApiFailure. A GET that the backend rejects because of its load is retried after the time in `Retry-After`. */
@@ -98,13 +96,24 @@ export interface WholeList<T> {
 
 export async function wholeList<T>(path: string, signal: AbortSignal, maxPages = 20): Promise<WholeList<T>> {
   const rows: T[] = [];
-  let at: string | undefined = path;
-  for (let pages = 0; at && pages < maxPages; pages++) {
-    const { body, next }: { body: T[]; next: string | undefined } = await page<T[]>(at, { signal });
+  let isTruncated = false;
+  for await (const { body, next } of pagesOf<T>(path, { signal }, maxPages)) {
     rows.push(...body);
-    at = next;
+    isTruncated = next !== undefined;
   }
-  return { rows, isTruncated: at !== undefined };
+  return { rows, isTruncated };
+}
+
+/** The pages of a list, one after another. */
+export async function* pagesOf<T>(path: string, options: Pick<Call, "query" | "signal">, maxPages = Infinity): AsyncGenerator<Page<T[]>> {
+  const { query: _query, ...ofNext } = options;
+  let current = await page<T[]>(path, options);
+  yield current;
+  for (let pages = 1; current.next && pages < maxPages; pages++) {
+    // oxlint-disable-next-line no-await-in-loop -- each page has the address of the next one
+    current = await page<T[]>(current.next, ofNext);
+    yield current;
+  }
 }
 
 /** Returns the response with any status, so that a stream can be read. Throws ApiFailure if the backend is unreachable. */
@@ -126,7 +135,7 @@ export async function sendRequest(path: string, { method = "GET", query, body, h
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    throw new ApiFailure(0, "unreachable", "The backend is unreachable. Check your network, and whether the backend is running.");
+    throw new ApiFailure(0, "The backend is unreachable. Check your network, and whether the backend is running.");
   }
 }
 
@@ -137,9 +146,9 @@ function searchOf(query: Query = {}): string {
 
 export async function readFailure(response: Response): Promise<ApiFailure> {
   const body = (await response.json().catch(() => ({}))) as { error?: string; message?: string; errorType?: string };
-  // Prometheus' format has the message in `error` and the code in `errorType`.
-  const [code, message] = body.errorType ? [body.errorType, body.error] : [body.error, body.message];
-  return new ApiFailure(response.status, code ?? "unknown", message ?? `the backend responded with status ${response.status}`);
+  // Prometheus' format has the message in `error`, next to `errorType`.
+  const message = body.errorType ? body.error : body.message;
+  return new ApiFailure(response.status, message ?? `the backend responded with status ${response.status}`);
 }
 
 /** `<…>; rel="next"` of a Link header. */
