@@ -213,8 +213,7 @@ function ValueChart({ rule, alerts, labels, requestKey }: { rule: Rule; alerts: 
         {range && series && (
           <Chart
             series={series.slice(0, MAX_DRAWN)}
-            fromS={range.fromMs / 1000}
-            toS={range.toMs / 1000}
+            range={range}
             thresholds={compared && [{ value: compared.threshold, severity: rule.severity }]}
             unit={unit}
             markers={markers}

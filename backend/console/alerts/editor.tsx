@@ -178,7 +178,7 @@ function Preview({ expr, onExpr }: { expr: string; onExpr: (expr: string) => voi
   });
   const { range, series } = loaded.value.value ?? {};
   if (!range || !series || series.length === 0) return <Problem message={loaded.error.value} />;
-  const chart = { series, fromS: range.fromMs / 1000, toS: range.toMs / 1000, unit: unitOfQuery(drawn), hasLegend: false };
+  const chart = { series, range, unit: unitOfQuery(drawn), hasLegend: false };
   return (
     <figure>
       <figcaption class="quiet">

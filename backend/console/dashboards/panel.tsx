@@ -79,7 +79,12 @@ export function PanelView({ panel, chosen, requestKey, markers, editing }: Panel
         {editing?.handles}
       </figcaption>
       {isSeen.value && (panel.kind === "text" || sent.length > 0) && (
-        <Contents panel={panel} queries={sent} requestKey={requestKey} markers={markers} />
+        <Contents
+          panel={panel}
+          queries={sent}
+          requestKey={`${requestKey}\n${JSON.stringify([panel.kind, panel.source, sent])}`}
+          markers={markers}
+        />
       )}
     </figure>
   );
@@ -103,8 +108,9 @@ interface ContentsProps {
   readonly markers: readonly Marker[] | undefined;
 }
 
-function Contents({ panel, queries, requestKey, markers }: ContentsProps) {
-  const panelKey = `${requestKey}\n${JSON.stringify([panel.kind, panel.source, queries])}`;
+function Contents(props: ContentsProps) {
+  const { panel, queries, requestKey } = props;
+  const query = queries[0]?.query ?? "";
   switch (panel.kind) {
     case "text":
       return (
@@ -113,30 +119,24 @@ function Contents({ panel, queries, requestKey, markers }: ContentsProps) {
         </p>
       );
     case "timeseries":
-      return <Lines panel={panel} queries={queries} panelKey={panelKey} markers={markers} />;
+      return <Lines {...props} />;
     case "list":
       return panel.source === "traces" ? (
-        <TraceList query={queries[0]?.query ?? ""} requestKey={panelKey} />
+        <TraceList query={query} requestKey={requestKey} />
       ) : (
-        <LogList query={queries[0]?.query ?? ""} requestKey={panelKey} />
+        <LogList query={query} requestKey={requestKey} />
       );
     default:
-      return <Values panel={panel} queries={queries} panelKey={panelKey} />;
+      return <Values {...props} />;
   }
-}
-
-interface PanelResultProps {
-  readonly panel: Panel;
-  readonly queries: readonly PanelQuery[];
-  readonly panelKey: string;
 }
 
 function unitOfPanel({ unit, source, queries }: Panel): Unit | undefined {
   return unit ?? (source === "metrics" ? unitOfQuery(queries[0]?.query ?? "") : undefined);
 }
 
-function Lines({ panel, queries, panelKey, markers }: PanelResultProps & Pick<ContentsProps, "markers">) {
-  const loaded = useLoaded(panelKey, async (signal) => {
+function Lines({ panel, queries, requestKey, markers }: ContentsProps) {
+  const loaded = useLoaded(requestKey, async (signal) => {
     const range = currentRange();
     const metricQueries = panel.source === "metrics" ? queries.map(({ query }) => query) : [];
     const [exemplars, ...parts] = await Promise.all([
@@ -153,8 +153,7 @@ function Lines({ panel, queries, panelKey, markers }: PanelResultProps & Pick<Co
         <>
           <Chart
             series={series}
-            fromS={range.fromMs / 1000}
-            toS={range.toMs / 1000}
+            range={range}
             heightPx="fill"
             unit={unitOfPanel(panel)}
             min={panel.min}
@@ -219,8 +218,8 @@ async function readSpanCounts(query: string, range: Range, signal: AbortSignal):
   return [line("spans"), line("errors")];
 }
 
-function Values({ panel, queries, panelKey }: PanelResultProps) {
-  const loaded = useLoaded(panelKey, async (signal) => {
+function Values({ panel, queries, requestKey }: ContentsProps) {
+  const loaded = useLoaded(requestKey, async (signal) => {
     const atMs = currentRange().toMs;
     const parts = await Promise.all(
       queries.map(async ({ query, legend }) =>

@@ -59,7 +59,7 @@ export function Chart({ heightPx = HEIGHT_PX, hasLegend, onPlot, ...shown }: Cha
       plot.destroy();
       current.current = undefined;
     };
-  }, [drawn, shown.fromS, shown.toS, utc.value, themes.value, shown.unit, shown.exemplars, shown.markers, JSON.stringify(looks(shown))]);
+  }, [drawn, utc.value, themes.value, shown.unit, shown.exemplars, shown.markers, JSON.stringify(looks(shown))]);
   const highlight = (line: Series | undefined): void =>
     current.current?.setSeries(line ? drawn.indexOf(line) + 1 : null, { focus: true }, false);
   const isCompared = series.some(({ earlierOf }) => earlierOf !== undefined);
@@ -81,8 +81,8 @@ export function Chart({ heightPx = HEIGHT_PX, hasLegend, onPlot, ...shown }: Cha
   );
 }
 
-function looks({ min, max, shape, isStacked, thresholds }: PlotProps): unknown {
-  return [min, max, shape, isStacked, thresholds];
+function looks({ range: { fromMs, toMs }, min, max, shape, isStacked, thresholds }: PlotProps): unknown {
+  return [fromMs, toMs, min, max, shape, isStacked, thresholds];
 }
 
 const sizeOf = (element: HTMLElement) => ({ width: element.clientWidth, height: element.clientHeight });

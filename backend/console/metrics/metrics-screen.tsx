@@ -4,7 +4,7 @@ import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
 import { useLoaded, address, choose, route, currentRange, type Range, call, mayWrite } from "../state/index.ts";
 import { readExemplars } from "./exemplars.tsx";
 import { queryInstant, queryRange, type Series } from "./prometheus.ts";
-import { InstantTable, SeriesChart } from "./series-chart.tsx";
+import { InstantTable, LoadedChart } from "./series-chart.tsx";
 import { unitOfQuery } from "./unit.ts";
 import { useSignal } from "@preact/signals";
 import { Builder, useMetadata } from "./builder-fields.tsx";
@@ -112,12 +112,7 @@ function Graph({ queries, requestKey }: ResultsProps) {
     const units = new Set(queries.map(unitOfQuery));
     return { range, series, exemplars, unit: units.size === 1 ? [...units][0] : undefined };
   });
-  const { range, series, exemplars, unit } = loaded.value.value ?? {};
-  return (
-    <Status of={loaded} empty={series?.length === 0 && "No series match in this time range."}>
-      {range && series && <SeriesChart series={series} range={range} unit={unit} exemplars={exemplars} />}
-    </Status>
-  );
+  return <LoadedChart of={loaded} />;
 }
 
 function Now({ queries, requestKey }: ResultsProps) {

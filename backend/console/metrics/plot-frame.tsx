@@ -3,8 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { utc } from "../state/time.ts";
-import { axisTime } from "./time-axis.ts";
+import { axisTime, utc } from "../state/time.ts";
 import { timeTicks } from "./ticks.ts";
 import { Tooltip, type TooltipRow } from "./tooltip.ts";
 
@@ -41,18 +40,8 @@ const MIN_DRAG = 0.005;
 
 type PointerOf = PointerEvent & { readonly currentTarget: SVGSVGElement };
 
-export function PlotFrame({
-  label,
-  heightPx,
-  viewBox,
-  fromMs,
-  toMs,
-  ticks,
-  selectsValues = false,
-  onBrush,
-  tipAt,
-  children,
-}: PlotFrameProps) {
+export function PlotFrame(props: PlotFrameProps) {
+  const { label, heightPx, viewBox, fromMs, toMs, ticks, selectsValues = false, onBrush, tipAt, children } = props;
   const drag = useSignal<{ from: Point; to: Point } | undefined>(undefined);
   const frame = useRef<HTMLDivElement>(null);
   const tooltip = useRef<Tooltip>();

@@ -1,12 +1,11 @@
 // Options of the chart library (uPlot) for a chart of this console: axes, lines, bars, and what is drawn over them.
 import uPlot from "uplot";
-import { showRange, utc } from "../state/time.ts";
+import { axisTime, type Range, showRange, utc } from "../state/time.ts";
 import { type AxisProps, isWhole, tickSteps, valueRange } from "./axis.ts";
 import { type Exemplar } from "./exemplars.tsx";
 import { drawDiamond, drawMarkers, drawThreshold, type Marker } from "./plot-drawing.ts";
 import type { Series } from "./prometheus.ts";
 import { colourProperty } from "./series-colour.ts";
-import { axisTime } from "./time-axis.ts";
 import { formatValue, type Unit } from "./unit.ts";
 
 /** How series are drawn: `stepped` for states, `bars` for counts of intervals. */
@@ -14,8 +13,7 @@ export type Shape = "lines" | "stepped" | "bars";
 
 export interface PlotProps {
   readonly series: readonly Series[];
-  readonly fromS: number;
-  readonly toS: number;
+  readonly range: Pick<Range, "fromMs" | "toMs">;
   readonly unit?: Unit | undefined;
   readonly min?: number | undefined;
   readonly max?: number | undefined;
@@ -46,7 +44,8 @@ const SYNC: uPlot.Cursor.Sync = {
 
 /** `read`: the value of a custom property as a colour. */
 export function plotOptions(props: PlotProps, read: (property: string) => string, size: { width: number; height: number }): uPlot.Options {
-  const { series, fromS, toS, unit, thresholds = [], markers = [] } = props;
+  const { series, range, unit, thresholds = [], markers = [] } = props;
+  const timeText = axisTime(range.fromMs, range.toMs);
   const axis: AxisProps = { ...props, unit, isWhole: isWhole(valuesIn(series), unit) };
   const steps = tickSteps(axis);
   const look = { stroke: read("--quiet"), font: FONT, ticks: { show: false }, gap: 8 };
@@ -56,7 +55,10 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
     padding: [markers.length > 0 ? 20 : 8, 20, 0, 0],
     legend: { show: false },
     tzDate: (ts) => (utc.peek() ? uPlot.tzDate(new Date(ts * 1000), "Etc/UTC") : new Date(ts * 1000)),
-    scales: { x: { min: fromS, max: toS }, y: { range: (_plot, low, high) => shownRange(low, high, axis, props) } },
+    scales: {
+      x: { min: range.fromMs / 1000, max: range.toMs / 1000 },
+      y: { range: (_plot, low, high) => shownRange(low, high, axis, props) },
+    },
     focus: { alpha: FADED },
     cursor: {
       y: false,
@@ -71,7 +73,7 @@ export function plotOptions(props: PlotProps, read: (property: string) => string
         grid: { show: false },
         size: 27,
         space: LABEL_PX,
-        values: (_plot, splits) => splits.map((atS) => axisTime(fromS * 1000, toS * 1000)(atS * 1000)),
+        values: (_plot, splits) => splits.map((atS) => timeText(atS * 1000)),
       },
       {
         ...look,

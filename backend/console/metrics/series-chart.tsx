@@ -23,8 +23,7 @@ export function SeriesChart({ series, range, unit, shape, exemplars = NONE }: Se
     <div class="card">
       <Chart
         series={series.length > MAX_DRAWN ? series.slice(0, MAX_DRAWN) : series}
-        fromS={range.fromMs / 1000}
-        toS={range.toMs / 1000}
+        range={range}
         unit={unit}
         shape={shape}
         exemplars={exemplars}
@@ -51,10 +50,14 @@ export function LogQlChart({ line, requestKey }: { line: string; requestKey: str
     const range = currentRange();
     return { range, series: await queryRange(line, range, signal, LOKI) };
   });
-  const { range, series } = loaded.value.value ?? {};
+  return <LoadedChart of={loaded} />;
+}
+
+export function LoadedChart({ of }: { of: Loaded<SeriesChartProps> }) {
+  const shown = of.value.value;
   return (
-    <Status of={loaded} empty={series?.length === 0 && "No series match in this time range."}>
-      {range && series && <SeriesChart series={series} range={range} />}
+    <Status of={of} empty={shown?.series.length === 0 && "No series match in this time range."}>
+      {shown && <SeriesChart {...shown} />}
     </Status>
   );
 }

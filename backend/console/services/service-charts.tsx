@@ -7,6 +7,7 @@ import type { Marker } from "../metrics/plot-drawing.ts";
 import { changeText, figuresOf } from "../metrics/plot-data.ts";
 import type { Series } from "../metrics/prometheus.ts";
 import { formatValue, type Unit } from "../metrics/unit.ts";
+import type { Range } from "../state/time.ts";
 import type { Point } from "./service.ts";
 
 const HEIGHT_PX = 180;
@@ -24,8 +25,7 @@ const LATENCY: readonly Line[] = [
 interface ServiceChartsProps {
   readonly points: readonly Point[];
   readonly compared: { readonly name: string; readonly points: readonly Point[] } | undefined;
-  readonly fromS: number;
-  readonly toS: number;
+  readonly range: Range;
   readonly exemplars: readonly Exemplar[];
   readonly markers: readonly Marker[] | undefined;
 }
@@ -44,7 +44,7 @@ interface FigureProps {
   readonly title: string;
   readonly unit: Unit;
   readonly lines: readonly Line[];
-  readonly shown: Pick<ServiceChartsProps, "points" | "compared" | "fromS" | "toS">;
+  readonly shown: Pick<ServiceChartsProps, "points" | "compared" | "range">;
   readonly markers: readonly Marker[] | undefined;
   readonly exemplars?: readonly Exemplar[];
   /** Default: the mean of the points. */
@@ -58,7 +58,7 @@ function errorShare(points: readonly Point[]): number {
 }
 
 function Figure({ title, unit, lines, shown, markers, exemplars, meanOf }: FigureProps) {
-  const { points, compared, fromS, toS } = shown;
+  const { points, compared, range } = shown;
   const series = useMemo(
     () => [...seriesOf(lines, points), ...seriesOf(lines, compared?.points ?? [], compared?.name)],
     [points, compared],
@@ -86,8 +86,7 @@ function Figure({ title, unit, lines, shown, markers, exemplars, meanOf }: Figur
       {/* A plot of one line is as high as that of latency with its longer legend. */}
       <Chart
         series={series}
-        fromS={fromS}
-        toS={toS}
+        range={range}
         heightPx={lines.length > 1 ? HEIGHT_PX : "fill"}
         unit={unit}
         exemplars={exemplars}

@@ -146,7 +146,7 @@ function OneService({ service, requestKey, range }: { service: string; requestKe
       readExemplars([latencyQuery(service)], range, signal),
     ]);
     const compared = chosen ? await readCompared(service, chosen, points, signal) : undefined;
-    return { points, compared, operations, exemplars, fromS: range.fromMs / 1000, toS: range.toMs / 1000 };
+    return { points, compared, operations, exemplars, range };
   });
   const shown = loaded.value.value;
   const isEmpty = shown?.points.every(({ calls }) => calls === 0) && shown.operations.length === 0;

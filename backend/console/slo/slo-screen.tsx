@@ -125,13 +125,9 @@ function SloPage({ id }: { readonly id: string }) {
   );
 }
 
-function seconds(time: string): number {
-  return Date.parse(time) / 1000;
-}
-
 function SloReport({ report }: { readonly report: Report }) {
   const { history, range, good, total, burn_rates: rates, error } = report;
-  const left = history.map((point) => [seconds(point.end), point.budget_remaining] as const);
+  const left = history.map((point) => [Date.parse(point.end) / 1000, point.budget_remaining] as const);
   return (
     <div class="stack">
       {report.description !== "" && <p>{visible(report.description)}</p>}
@@ -160,8 +156,7 @@ function SloReport({ report }: { readonly report: Report }) {
         <h2>Error budget left</h2>
         <Chart
           series={[{ name: "error budget left", short: "error budget left", colour: "--info", points: left }]}
-          fromS={seconds(range.start)}
-          toS={seconds(range.end)}
+          range={{ fromMs: Date.parse(range.start), toMs: Date.parse(range.end) }}
           unit="percentunit"
           heightPx={200}
         />

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { ageText } from "../../client/text.ts";
 import { choose, route } from "./route.ts";
-import { durationMs } from "./typed-range.ts";
+import { dayAt, durationMs, two } from "./typed-range.ts";
 
 export interface Range {
   readonly fromMs: number;
@@ -12,17 +12,18 @@ export interface Range {
   readonly last: string | undefined;
 }
 
+const DEFAULT_RANGE = "1h";
 export const RELATIVE_RANGES = ["5m", "15m", "1h", "6h", "24h", "7d", "30d"] as const;
 export const utc = signal(localStorage.getItem("atherops.utc") === "1");
 utc.subscribe((chosen) => localStorage.setItem("atherops.utc", chosen ? "1" : "0"));
 
 /** The range in the address; invalid values are replaced by the default. */
-export function parseRange(query: URLSearchParams, nowMs: number, defaultRange = "1h"): Range {
-  const [from, to] = [query.get("from") ?? defaultRange, query.get("to")];
+export function parseRange(query: URLSearchParams, nowMs: number): Range {
+  const [from, to] = [query.get("from") ?? DEFAULT_RANGE, query.get("to")];
   const toMs = to === null ? nowMs : Date.parse(to);
   const backMs = durationMs(from);
   const fromMs = backMs === undefined ? Date.parse(from) : nowMs - backMs;
-  if (!(fromMs < toMs)) return { fromMs: nowMs - (durationMs(defaultRange) ?? 0), toMs: nowMs, last: defaultRange };
+  if (!(fromMs < toMs)) return { fromMs: nowMs - (durationMs(DEFAULT_RANGE) ?? 0), toMs: nowMs, last: DEFAULT_RANGE };
   return { fromMs, toMs, last: backMs !== undefined && to === null ? from : undefined };
 }
 
@@ -47,8 +48,6 @@ export function zoom({ fromMs, toMs }: Range, factor: number): void {
   showRange(middle - half, Math.min(middle + half, Date.now()));
 }
 
-const two = (value: number): string => String(value).padStart(2, "0");
-
 /** `14:03:22.125`. */
 export function timeText(at: Date, { withMs = true } = {}): string {
   const [h, m, s, ms] = utc.value
@@ -59,8 +58,7 @@ export function timeText(at: Date, { withMs = true } = {}): string {
 
 /** `2026-11-22`. */
 export function day(at: Date): string {
-  if (utc.value) return at.toISOString().slice(0, 10);
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+  return dayAt(at.getTime(), utc.value);
 }
 
 /** `2026-11-22 14:03:22`, with `Z` in UTC. */
@@ -102,4 +100,16 @@ export function zoneName(isUtc = utc.value): string {
   return zone.slice(zone.lastIndexOf("/") + 1).replaceAll("_", " ");
 }
 
-export const currentRange = (defaultRange?: string): Range => parseRange(route.value.query, Date.now(), defaultRange);
+const [QUARTER_MS, DAY_MS] = [900_000, 86_400_000];
+
+/** Formats the times of an axis: with seconds in a short range, and with the day if the range has more than one. */
+export function axisTime(fromMs: number, toMs: number): (atMs: number) => string {
+  return (atMs) => {
+    const at = new Date(atMs);
+    const time = timeText(at, { withMs: false });
+    if (toMs - fromMs <= QUARTER_MS) return time;
+    return toMs - fromMs <= DAY_MS ? time.slice(0, 5) : `${day(at).slice(5)} ${time.slice(0, 5)}`;
+  };
+}
+
+export const currentRange = (): Range => parseRange(route.value.query, Date.now());

@@ -70,12 +70,13 @@ function midnight(nowMs: number, days: number, isUtc: boolean): number {
   return new Date(now.getFullYear(), now.getMonth(), now.getDate() + days).getTime();
 }
 
-function dayAt(nowMs: number, isUtc: boolean): string {
-  const now = new Date(nowMs);
-  if (isUtc) return now.toISOString().slice(0, 10);
-  return `${now.getFullYear()}-${two(now.getMonth() + 1)}-${two(now.getDate())}`;
+/** `2026-11-22`. */
+export function dayAt(ms: number, isUtc: boolean): string {
+  const at = new Date(ms);
+  if (isUtc) return at.toISOString().slice(0, 10);
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
 }
 
 const isoOf = (ms: number): string => new Date(ms).toISOString();
 
-const two = (value: number): string => String(value).padStart(2, "0");
+export const two = (value: number): string => String(value).padStart(2, "0");
