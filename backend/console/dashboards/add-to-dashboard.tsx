@@ -1,9 +1,9 @@
 // Adds what a screen shows as a panel to a dashboard, which is chosen in a dialog, or created.
 import { useSignal } from "@preact/signals";
-import type { ApiBodies, ApiResponses } from "../../client/api.ts";
+import type { ApiResponses } from "../../client/api.ts";
 import { Dialog, Status, Button, Field, Select, SavingForm } from "../parts/index.ts";
-import { call, wholeList, useLoaded, address, formReader, mayWrite } from "../state/index.ts";
-import type { Dashboard, Panel } from "./dashboard.ts";
+import { wholeList, useLoaded, address, formReader, mayWrite } from "../state/index.ts";
+import { type Panel, readDashboard, storeDashboard } from "./dashboard.ts";
 
 type Listed = ApiResponses["GET /api/dashboards"][number];
 
@@ -30,8 +30,9 @@ function Choice({ panel, onClose }: { panel: Omit<Panel, "title">; onClose: () =
   const save = async (form: HTMLFormElement): Promise<string> => {
     const text = formReader(form);
     const added: Panel = { title: text("title").trim(), ...panel };
-    const to = id === NEW ? await create(text("name").trim(), added) : await append(id, added);
-    return address("dashboards", {}, to);
+    const into = id === NEW ? { name: text("name").trim(), description: "", variables: [], panels: [] } : await readDashboard(id);
+    const stored = await storeDashboard({ ...into, panels: [...into.panels, added] }, id === NEW ? undefined : id);
+    return address("dashboards", {}, stored);
   };
   return (
     <Dialog title="Add to dashboard" onClose={onClose}>
@@ -53,16 +54,4 @@ function Choice({ panel, onClose }: { panel: Omit<Panel, "title">; onClose: () =
 
 function titleOf({ queries, source }: Omit<Panel, "title">): string {
   return (queries[0]?.query || source).slice(0, MAX_TITLE);
-}
-
-async function create(name: string, panel: Panel): Promise<string> {
-  const body: ApiBodies["POST /api/dashboards"] = { name, description: "", variables: [], panels: [panel] };
-  return (await call<{ id: string }>("/api/dashboards", { method: "POST", body })).id;
-}
-
-async function append(id: string, panel: Panel): Promise<string> {
-  const path = `/api/dashboards/${encodeURIComponent(id)}`;
-  const { name, description, variables, panels } = await call<Dashboard>(path);
-  await call(path, { method: "PUT", body: { name, description, variables, panels: [...panels, panel] } });
-  return id;
 }

@@ -1,8 +1,23 @@
 // The model of a dashboard: panels with metric, log or trace queries, and variables that the queries contain (docs/console.md).
 import type { ApiBodies } from "../../client/api.ts";
+import { call, saveResource } from "../state/api.ts";
 
+const PATH = "/api/dashboards";
 export type Dashboard = ApiBodies["POST /api/dashboards"];
 export type Panel = Dashboard["panels"][number];
+/** The path of a stored dashboard. */
+export const pathOf = (id: string): string => `${PATH}/${encodeURIComponent(id)}`;
+
+export async function readDashboard(id: string, signal?: AbortSignal): Promise<Dashboard> {
+  const { name, description, variables, panels } = await call<Dashboard>(pathOf(id), { ...(signal && { signal }) });
+  return { name, description, variables, panels };
+}
+
+/** Resolves to the id of the stored dashboard: of a new one, if `id` is undefined. */
+export async function storeDashboard(dashboard: Dashboard, id?: string): Promise<string> {
+  return (await saveResource<{ id: string }>(PATH, id, dashboard)).id;
+}
+
 export type PanelKind = Panel["kind"];
 export type Source = Panel["source"];
 /** Changed fields of a panel; undefined removes one. */

@@ -5,9 +5,9 @@ import { ButtonLink, Button, CreateLink } from "../parts/controls.tsx";
 import { TimePicker, useScreenRange } from "../parts/time-picker.tsx";
 import { useSignal } from "@preact/signals";
 import type { ApiResponses } from "../../client/api.ts";
-import { call, wholeList, useLoaded, address, route, useSending, mayWrite, timestampText } from "../state/index.ts";
+import { wholeList, useLoaded, address, route, useSending, mayWrite, timestampText } from "../state/index.ts";
 import { Board } from "./board.tsx";
-import type { Dashboard } from "./dashboard.ts";
+import { type Dashboard, pathOf, readDashboard, storeDashboard } from "./dashboard.ts";
 import { readDashboardFile } from "./grafana.ts";
 import { readShipped, SHIPPED, SHIPPED_PREFIX } from "./shipped.ts";
 import { Editor } from "./editor.tsx";
@@ -34,7 +34,7 @@ function List() {
   const loaded = useLoaded("dashboards", async (signal) => await wholeList<Listed>("/api/dashboards", signal));
   const rows = loaded.value.value?.rows ?? [];
   return (
-    <section class="screen narrow dashboards" aria-labelledby="title">
+    <section class="screen dashboards" aria-labelledby="title">
       <Bar title="Dashboards">
         <CreateLink href={address("dashboards", {}, NEW)} text="Create dashboard" />
         {mayWrite.value && <Import />}
@@ -57,16 +57,11 @@ function List() {
   );
 }
 
-async function saveNew(dashboard: Dashboard): Promise<string> {
-  const { id } = await call<{ id: string }>("/api/dashboards", { method: "POST", body: dashboard });
-  return id;
-}
-
 function Import() {
   const omitted = useSignal<readonly string[]>([]);
   const { send, isBusy, error } = useSending(async (file: File) => {
     const imported = await readDashboardFile(file);
-    const id = await saveNew(imported.dashboard);
+    const id = await storeDashboard(imported.dashboard);
     omitted.value = imported.omitted;
     return imported.omitted.length === 0 ? address("dashboards", {}, id) : undefined;
   });
@@ -109,8 +104,7 @@ async function findDashboard(id: string, signal: AbortSignal): Promise<Dashboard
     if (!shipped) throw new Error("Dashboard not found.");
     return shipped;
   }
-  const { name, description, variables, panels } = await call<Dashboard>(`/api/dashboards/${encodeURIComponent(id)}`, { signal });
-  return { name, description, variables, panels };
+  return await readDashboard(id, signal);
 }
 
 function Shown({ id }: { id: string }) {
@@ -142,7 +136,7 @@ function Shown({ id }: { id: string }) {
 function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
   const isShipped = id.startsWith(SHIPPED_PREFIX);
   const { send, isBusy, error } = useSending(async () => {
-    const copied = await saveNew({ ...dashboard, name: `Copy of ${dashboard.name}`.slice(0, 100) });
+    const copied = await storeDashboard({ ...dashboard, name: `Copy of ${dashboard.name}`.slice(0, 100) });
     return address("dashboards", { edit: "1" }, copied);
   });
   return (
@@ -154,12 +148,7 @@ function Actions({ id, dashboard }: { id: string; dashboard: Dashboard }) {
           {!isShipped && (
             <>
               <ButtonLink href={address("dashboards", { edit: "1" }, id)} text="Edit" />
-              <RemoveButton
-                label="Remove"
-                class=""
-                path={`/api/dashboards/${encodeURIComponent(id)}`}
-                onRemoved={() => address("dashboards")}
-              >
+              <RemoveButton label="Remove" class="" path={pathOf(id)} onRemoved={() => address("dashboards")}>
                 {visible(`${dashboard.name} is removed for everyone in your organisation.`)}
               </RemoveButton>
             </>
@@ -181,10 +170,8 @@ const EMPTY: Dashboard = { name: "", description: "", variables: [], panels: [] 
 function Edited({ id }: { id: string }) {
   const loaded = useLoaded(id, async (signal) => (id === NEW ? EMPTY : await findDashboard(id, signal)));
   const dashboard = loaded.value.value;
-  const save = async (changed: Dashboard): Promise<string> => {
-    if (id !== NEW) await call(`/api/dashboards/${encodeURIComponent(id)}`, { method: "PUT", body: changed });
-    return address("dashboards", {}, id === NEW ? await saveNew(changed) : id);
-  };
+  const save = async (changed: Dashboard): Promise<string> =>
+    address("dashboards", {}, await storeDashboard(changed, id === NEW ? undefined : id));
   return (
     <section class="screen dashboards" aria-labelledby="title">
       <Bar title={id === NEW ? "New dashboard" : "Edit dashboard"}>

@@ -220,10 +220,7 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 export async function readDashboardFile(file: Blob): Promise<Imported> {
   if (file.size > MAX_FILE_BYTES) throw new Error(`The file is larger than ${MAX_FILE_BYTES / 1024 / 1024} MiB.`);
-  return dashboardOf(await file.text());
-}
-
-export function dashboardOf(text: string): Imported {
+  const text = await file.text();
   let json: unknown;
   try {
     json = JSON.parse(text);
