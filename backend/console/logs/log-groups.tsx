@@ -1,7 +1,6 @@
 // The explorer over the records of a log query.
 import { logQlFilter, logQlOf, readAggregate } from "../metrics/aggregate.ts";
 import { Explorer } from "../metrics/explorer.tsx";
-import { LOKI } from "../metrics/prometheus.ts";
 import { call, type Query, useLoaded, route, currentRange, rangeQuery } from "../state/index.ts";
 import type { Field } from "./query-field.tsx";
 import { formatFieldName, logQlLabel, splitQuery } from "./query-line.ts";
@@ -14,7 +13,6 @@ export function LogGroups({ line, parameters, requestKey }: { line: string; para
   return (
     <Explorer
       source="logs"
-      base={LOKI}
       aggregate={aggregate}
       fields={(loaded.value.value ?? []).map(({ name }) => formatFieldName(name))}
       labelOf={logQlLabel}

@@ -1,5 +1,5 @@
 // The lines of the log explorer: time, level, service, chosen fields, message.
-import { Button, Icon, Skeleton, List, visible } from "../parts/index.ts";
+import { Button, IconButton, Skeleton, List, visible } from "../parts/index.ts";
 import { useMemo } from "preact/hooks";
 import { address, route, timeText, day } from "../state/index.ts";
 import { levelClass } from "./log-histogram.tsx";
@@ -83,11 +83,11 @@ function ColumnHead({ name, at, columns, onColumns }: { name: string; at: number
         }}
         text={<bdi>{title}</bdi>}
       />
-      <Button
+      <IconButton
+        icon="close"
         class="plain"
-        aria-label={`Remove the column ${title}`}
+        label={`Remove the column ${title}`}
         onClick={() => onColumns(columns.filter((other) => other !== name))}
-        text={<Icon name="close" />}
       />
     </span>
   );

@@ -2,10 +2,10 @@
 // value of some fields; as a chart and a table. The choices are in the address: `of`, `field`, `by`.
 import { useSignal } from "@preact/signals";
 import { AddToDashboard } from "../dashboards/add-to-dashboard.tsx";
-import { Problem, Status, Button, ChoiceField, Select, Icon, visible, Table } from "../parts/index.ts";
+import { Problem, Status, ChoiceField, IconButton, Select, visible, Table } from "../parts/index.ts";
 import { errorMessage, useLoaded, choose, currentRange, type Range } from "../state/index.ts";
-import { type Aggregate, type AggregateFunction, FUNCTIONS, NO_GROUPS } from "./aggregate.ts";
-import { queryInstant, queryRange, type Instant } from "./prometheus.ts";
+import { type Aggregate, type AggregateFunction, FUNCTIONS, NO_GROUPS, SPAN_FUNCTIONS } from "./aggregate.ts";
+import { LOKI, PROMETHEUS, queryInstant, queryRange, type Instant } from "./prometheus.ts";
 import { SeriesChart } from "./series-chart.tsx";
 import { type Unit, formatValue } from "./unit.ts";
 
@@ -19,12 +19,8 @@ const COUNTS: ReadonlySet<AggregateFunction> = new Set(["count", "unique", "sum"
 
 interface ExplorerProps {
   readonly source: "logs" | "traces";
-  readonly base: string;
   readonly aggregate: Aggregate;
-  readonly functions?: readonly AggregateFunction[];
   readonly fields: readonly string[];
-  /** Only these can be grouped by. */
-  readonly isClosed?: boolean;
   readonly labelOf: (field: string) => string;
   /** The expression for a window such as `60s`. Throws an Error if the search has no equal. */
   readonly expression: (window: string) => string;
@@ -33,20 +29,22 @@ interface ExplorerProps {
 }
 
 export function Explorer(props: ExplorerProps) {
-  const { aggregate, source, base, fields, functions = FUNCTIONS, isClosed = false } = props;
-  const hasField = !isClosed && NEEDS_FIELD.has(aggregate.of);
+  const { aggregate, source, fields } = props;
+  const isOfSpans = source === "traces";
+  const hasField = !isOfSpans && NEEDS_FIELD.has(aggregate.of);
   return (
     <section class="explorer stack" aria-label="Grouped">
       <div class="filters">
-        <Select label="Show" value={aggregate.of} of={functions} onChoose={(of) => choose({ of })} />
+        <Select label="Show" value={aggregate.of} of={isOfSpans ? SPAN_FUNCTIONS : FUNCTIONS} onChoose={(of) => choose({ of })} />
         {hasField && <ChoiceField label="of" size={34} initial={aggregate.field} choices={fields} onDone={(field) => choose({ field })} />}
-        <GroupChips by={aggregate.by} fields={fields} isClosed={isClosed} />
+        <GroupChips by={aggregate.by} fields={fields} isClosed={isOfSpans} />
       </div>
-      {hasField && aggregate.field === "" ? <p class="empty">Choose a field.</p> : <Result {...props} key={`${source} ${base}`} />}
+      {hasField && aggregate.field === "" ? <p class="empty">Choose a field.</p> : <Result {...props} key={source} />}
     </section>
   );
 }
 
+/** `isClosed`: only these fields can be grouped by. */
 function GroupChips({ by, fields, isClosed }: { by: readonly string[]; fields: readonly string[]; isClosed: boolean }) {
   const added = useSignal(0);
   const add = (field: string): void => {
@@ -60,12 +58,7 @@ function GroupChips({ by, fields, isClosed }: { by: readonly string[]; fields: r
       {by.map((field) => (
         <span class="chip" key={field}>
           <bdi>{visible(field)}</bdi>
-          <Button
-            class="plain"
-            aria-label={`Do not group by ${visible(field)}`}
-            onClick={() => remove(field)}
-            text={<Icon name="close" />}
-          />
+          <IconButton icon="close" class="plain" label={`Do not group by ${visible(field)}`} onClick={() => remove(field)} />
         </span>
       ))}
       {by.length < MAX_BY && (
@@ -84,10 +77,11 @@ function GroupChips({ by, fields, isClosed }: { by: readonly string[]; fields: r
   );
 }
 
-function Result({ source, base, aggregate, labelOf, expression, unit, requestKey }: ExplorerProps) {
+function Result({ source, aggregate, labelOf, expression, unit, requestKey }: ExplorerProps) {
   const problem = problemOf(() => expression("1m"));
   const loaded = useLoaded(problem === undefined ? `${requestKey} ${JSON.stringify(aggregate)}` : undefined, async (signal) => {
     const range = currentRange();
+    const base = source === "logs" ? LOKI : PROMETHEUS;
     const step = stepOf(range);
     const wholeS = Math.round((range.toMs - range.fromMs) / 1000);
     const [groups, series] = await Promise.all([

@@ -1,5 +1,5 @@
 // Small components that every screen uses.
-import { Button } from "./controls.tsx";
+import { Button, IconButton } from "./controls.tsx";
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -100,7 +100,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose?: 
     >
       <header>
         <h2>{title}</h2>
-        {onClose && <Button class="plain" aria-label="Close" onClick={close} text={<Icon name="close" />} />}
+        {onClose && <IconButton icon="close" class="plain" label="Close" onClick={close} />}
       </header>
       {children}
     </dialog>

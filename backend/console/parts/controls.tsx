@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useId } from "preact/hooks";
 import { mayWrite } from "../state/session.ts";
+import { Icon, type IconName } from "./icons.tsx";
 import { visible } from "./text.ts";
 
 type Labelled<A> = Omit<A, "label"> & { readonly label: string };
@@ -14,6 +15,11 @@ export function Button({ text, ...attributes }: JSX.ButtonHTMLAttributes & { rea
       {text}
     </button>
   );
+}
+
+/** A button that shows only an icon; `label` is its name for screen readers. */
+export function IconButton({ icon, label, ...attributes }: JSX.ButtonHTMLAttributes & { readonly icon: IconName; readonly label: string }) {
+  return <Button {...attributes} aria-label={label} text={<Icon name={icon} />} />;
 }
 
 interface ToggleProps extends Omit<JSX.ButtonHTMLAttributes, "onClick" | "onToggle"> {

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { Share } from "../entities/object-list.tsx";
 import { Chip, Copy, NameLink, Problem, Skeleton, Status } from "./common.tsx";
-import { Button, Checkbox, Field, Select, Tabs, TextArea, Toggle } from "./controls.tsx";
+import { Button, Checkbox, Field, IconButton, Select, Tabs, TextArea, Toggle } from "./controls.tsx";
 import { Icon, ICON_NAMES, Logo } from "./icons.tsx";
 import { Bar, Card } from "./layout.tsx";
 import { Popover } from "./popover.tsx";
@@ -66,7 +66,7 @@ function Controls() {
         <Button class="small" onClick={nothing} text="Small" />
         <Toggle text="Pressed" isOn onToggle={nothing} />
         <Button disabled text="Disabled" />
-        <Button class="plain" aria-label="More" text={<Icon name="more" />} />
+        <IconButton icon="more" class="plain" label="More" />
         <Tabs label="Tabs" tabs={["list", "map"]} chosen="list" onChoose={nothing} />
         <Popover label="A popover" button="Popover">
           {(close) => <Button onClick={close} text="Close" />}

@@ -39,9 +39,9 @@ export type IconName = keyof typeof PATHS;
 
 export const ICON_NAMES = Object.keys(PATHS) as IconName[];
 
-export function Icon({ name, class: more = "" }: { name: IconName; class?: string }) {
+export function Icon({ name }: { name: IconName }) {
   return (
-    <svg class={`icon ${more}`} viewBox="0 0 24 24" aria-hidden="true">
+    <svg class="icon" viewBox="0 0 24 24" aria-hidden="true">
       <path d={PATHS[name]} />
     </svg>
   );

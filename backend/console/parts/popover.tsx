@@ -5,17 +5,16 @@ import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 
 export interface PopoverProps {
-  /** The name of the panel, and of the button if its content has no text. */
+  /** The name of the panel. */
   readonly label: string;
   readonly button: ComponentChildren;
-  readonly buttonLabel?: string | undefined;
   readonly title?: string;
   readonly class?: string;
   readonly panelClass?: string;
   readonly children: (close: () => void) => ComponentChildren;
 }
 
-export function Popover({ label, button, buttonLabel, title, class: name, panelClass = "", children }: PopoverProps) {
+export function Popover({ label, button, title, class: name, panelClass = "", children }: PopoverProps) {
   const id = useId();
   const panel = useRef<HTMLDivElement>(null);
   const isOpen = useSignal(false);
@@ -25,15 +24,7 @@ export function Popover({ label, button, buttonLabel, title, class: name, panelC
   }, [isOpen.value]);
   return (
     <>
-      <button
-        type="button"
-        class={name}
-        title={title}
-        aria-label={buttonLabel}
-        aria-expanded={isOpen.value}
-        aria-haspopup="dialog"
-        popovertarget={id}
-      >
+      <button type="button" class={name} title={title} aria-expanded={isOpen.value} aria-haspopup="dialog" popovertarget={id}>
         {button}
       </button>
       <div

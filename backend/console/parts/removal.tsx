@@ -23,16 +23,8 @@ export interface RemoveButtonProps {
   readonly onRemoved: (response: unknown) => string | void;
 }
 
-export function RemoveButton({
-  label,
-  fullLabel,
-  class: name = "danger",
-  path,
-  method = "DELETE",
-  before,
-  children,
-  onRemoved,
-}: RemoveButtonProps) {
+export function RemoveButton(props: RemoveButtonProps) {
+  const { label, fullLabel, class: name = "danger", path, method = "DELETE", before, children, onRemoved } = props;
   const isConfirming = useSignal(false);
   const { send, error } = useSending(async () => {
     await before?.();

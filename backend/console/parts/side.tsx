@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { SenderText } from "./common.tsx";
-import { Button } from "./controls.tsx";
+import { IconButton } from "./controls.tsx";
 import { Icon } from "./icons.tsx";
 
 interface SideProps {
@@ -47,7 +47,7 @@ export function Side({ label, title, onClose, takesFocus = true, children }: Sid
             <Icon name="close" />
           </a>
         ) : (
-          <Button class="plain" aria-label="Close" onClick={onClose} text={<Icon name="close" />} />
+          <IconButton icon="close" class="plain" label="Close" onClick={onClose} />
         )}
       </header>
       {children}

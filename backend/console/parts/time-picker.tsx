@@ -10,28 +10,23 @@ import { submitBy, formReader } from "../state/sending.ts";
 import { readStored, store } from "../state/stored.ts";
 import { durationMs, typedRange } from "../state/typed-range.ts";
 import { Copy, Problem } from "./common.tsx";
-import { Button, Field, Select, Tabs } from "./controls.tsx";
+import { Button, Field, IconButton, Select, Tabs } from "./controls.tsx";
 import { Icon } from "./icons.tsx";
 import { Popover } from "./popover.tsx";
 
 const REFRESHES = ["5s", "10s", "30s", "1m", "5m"] as const;
 const UNITS: Readonly<Record<string, string>> = { s: "second", m: "minute", h: "hour", d: "day", w: "week" };
 
-export function TimePicker({ defaultRange = "1h", onNow }: { defaultRange?: string; onNow?: () => void }) {
+export function TimePicker({ onNow }: { onNow?: () => void }) {
   // Subscribes to the address, because a new address may contain a new range.
   const { query } = route.value;
-  const range = currentRange(defaultRange);
+  const range = currentRange();
   const spanMs = range.toMs - range.fromMs;
   const later = (): void =>
     range.toMs + spanMs < Date.now() ? showRange(range.toMs, range.toMs + spanMs) : choose({ from: lastOf(spanMs), to: undefined });
   return (
     <div class="time" role="group" aria-label="Time range and refresh">
-      <Button
-        title="Earlier"
-        aria-label="Earlier"
-        onClick={() => showRange(range.fromMs - spanMs, range.fromMs)}
-        text={<Icon name="left" />}
-      />
+      <IconButton icon="left" label="Earlier" title="Earlier" onClick={() => showRange(range.fromMs - spanMs, range.fromMs)} />
       <Popover
         label="Choose a time range"
         title="Time range"
@@ -46,10 +41,10 @@ export function TimePicker({ defaultRange = "1h", onNow }: { defaultRange?: stri
       >
         {(close) => <RangePanel range={range} onClose={close} />}
       </Popover>
-      <Button title="Later" aria-label="Later" disabled={range.last !== undefined} onClick={later} text={<Icon name="right" />} />
+      <IconButton icon="right" label="Later" title="Later" disabled={range.last !== undefined} onClick={later} />
       {onNow && (
         <>
-          <Button title="Refresh" aria-label="Refresh" onClick={onNow} text={<Icon name="refresh" />} />
+          <IconButton icon="refresh" label="Refresh" title="Refresh" onClick={onNow} />
           <Select
             aria-label="Refresh every"
             value={query.get("refresh") ?? ""}

@@ -1,7 +1,6 @@
 // The explorer over spans. It reads the metrics of spans, which exist for each service, operation, kind and status.
-import { promQlOf, readAggregate, SPAN_FUNCTIONS, SPAN_LABELS } from "../metrics/aggregate.ts";
+import { promQlOf, readAggregate, SPAN_LABELS } from "../metrics/aggregate.ts";
 import { Explorer } from "../metrics/explorer.tsx";
-import { PROMETHEUS } from "../metrics/prometheus.ts";
 import { route } from "../state/route.ts";
 
 const FIELDS = Object.keys(SPAN_LABELS);
@@ -13,11 +12,8 @@ export function SpanGroups({ requestKey }: { requestKey: string }) {
   return (
     <Explorer
       source="traces"
-      base={PROMETHEUS}
       aggregate={{ ...aggregate, by: aggregate.by.filter((field) => FIELDS.includes(field)) }}
-      functions={SPAN_FUNCTIONS}
       fields={FIELDS}
-      isClosed
       labelOf={(field) => SPAN_LABELS[field as keyof typeof SPAN_LABELS] ?? field}
       expression={(window) => {
         const other = ["attributes", "min", "max"].find((name) => query.get(name));
