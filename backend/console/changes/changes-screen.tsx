@@ -2,7 +2,7 @@
 // so an empty list means that nothing changed.
 import { Bar, Chip, NameLink, Status, type Column, Table, Select, counted, visible, useScreenRange } from "../parts/index.ts";
 import type { ApiResponses } from "../../client/api.ts";
-import { call, useLoaded, choose, route, currentRange, rangeQuery, timestampText } from "../state/index.ts";
+import { call, useLoaded, choose, route, currentRange, rangeQuery, timestampText, fragmentOf } from "../state/index.ts";
 
 type Changes = ApiResponses["GET /query/changes"];
 type Change = Changes["changes"][number];
@@ -69,9 +69,4 @@ export function ChangesScreen() {
       </Status>
     </section>
   );
-}
-
-/** The address within this console, if PUBLIC_URL names another one too. */
-function fragmentOf(link: string): string {
-  return link.slice(Math.max(0, link.indexOf("#/")));
 }

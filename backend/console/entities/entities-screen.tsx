@@ -1,6 +1,6 @@
 // Kubernetes at a glance: lists of its objects, unhealthy ones first; and the page of one cluster, node, host, namespace, workload or pod:
 // firing alerts, its agent, charts of its main metrics, its logs, events and traces, and what runs in it.
-import { Bar, Tabs, Card, NameLink, Status, Chip, Facts, visible, useScreenRange, ButtonLink } from "../parts/index.ts";
+import { Bar, Tabs, Card, NameLink, Status, Facts, visible, useScreenRange, ButtonLink } from "../parts/index.ts";
 import { Panels } from "../dashboards/board.tsx";
 import { LogList, TraceList } from "../dashboards/panel.tsx";
 import { readShipped } from "../dashboards/shipped.ts";
@@ -8,8 +8,8 @@ import { FiringLinks, readFiringAlerts } from "./links.tsx";
 import { useLoaded, address, choose, route, type AddressRange } from "../state/index.ts";
 import { AgentCard } from "./agent.tsx";
 import { dashboardOf, type Entity, entityAddress, parseEntity, eventQuery, isAbout, logQuery, traceQuery } from "./entity.ts";
-import { OBJECT_KINDS, type ObjectKind, type ClusterObject, readObjects, TONES, whyAddress } from "./cluster-objects.ts";
-import { ObjectList, Share } from "./object-list.tsx";
+import { OBJECT_KINDS, type ObjectKind, type ClusterObject, readObjects, whyAddress } from "./cluster-objects.ts";
+import { ObjectList, Share, StateChip } from "./object-list.tsx";
 
 export function KubernetesScreen() {
   const { query } = route.value;
@@ -154,14 +154,14 @@ function PodState({ entity, range, requestKey }: { entity: Entity; range: Addres
 }
 
 function PodFacts({ pod, range }: { pod: ClusterObject; range: AddressRange }) {
-  const { cluster, namespace, node, owner, state, health, containers, ready, restarts, recent_restarts: recent, last_reason: reason } = pod;
+  const { cluster, namespace, node, owner, restarts, recent_restarts: recent, last_reason: reason } = pod;
   const why = whyAddress(pod);
   const link = (of: Entity) => <NameLink href={entityAddress(of, range)} text={of.name} />;
   return (
     <div class="row">
       <Facts
         of={[
-          ["state", <Chip tone={TONES[health]} text={containers === undefined ? state : `${state} ${ready ?? 0}/${containers}`} />],
+          ["state", <StateChip of={pod} />],
           ["restarts", `${restarts}${recent > 0 ? ` (${recent} in the last hour)` : ""}`],
           reason !== undefined && ["last reason", visible(reason)],
           ["CPU of request", <Share of={pod.cpu_request ? (pod.cpu ?? 0) / pod.cpu_request : undefined} />],

@@ -27,20 +27,17 @@ test("queries match the entity only", () => {
   expect(entity.logQuery(POD)).toBe("k8s.cluster.name:north k8s.namespace.name:shop k8s.pod.name:cart-1");
   expect(entity.eventQuery(POD)).toBe(`source:kubernetes-events ${entity.logQuery(POD)}`);
   expect(entity.traceQuery(POD)).toBe("k8s.cluster.name=north k8s.namespace.name=shop k8s.pod.name=cart-1");
-  expect(entity.metricSelector(POD)).toBe('{k8s_cluster_name="north",k8s_namespace_name="shop",k8s_pod_name="cart-1"}');
 });
 
 test("a hostile name stays inside its quotes", () => {
   const hostile = { kind: "namespace", name: 'x" OR level:info "', cluster: '"} or {' } as const;
   expect(entity.logQuery(hostile)).toBe('k8s.cluster.name:"\\"} or {" k8s.namespace.name:"x\\" OR level:info \\""');
-  expect(entity.metricSelector(hostile)).toBe('{k8s_cluster_name="\\"} or {",k8s_namespace_name="x\\" OR level:info \\""}');
   expect(entity.traceQuery(hostile)).toBe('k8s.cluster.name="\\"} or {" k8s.namespace.name="x\\" OR level:info \\""');
 });
 
 test("a host is found by its id, not by its name", () => {
   const host = { kind: "host", name: "vm", hostId: "h1" } as const;
   expect(entity.logQuery(host)).toBe("host_id:h1");
-  expect(entity.metricSelector(host)).toBe('{host_id="h1"}');
   expect(entity.eventQuery(host)).toBeUndefined();
   expect(entity.isAbout(host, { host_id: "h2", node: "vm" })).toBe(false);
 });

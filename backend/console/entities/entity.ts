@@ -68,14 +68,6 @@ export function traceQuery(entity: Entity): string {
   return pairs.map(([key, value]) => formatAttribute(key, value)).join(" ");
 }
 
-export function metricSelector(entity: Entity): string {
-  const pairs =
-    entity.kind === "host"
-      ? [["host_id", entity.hostId ?? ""]]
-      : attributesOf(entity).map(([key, value]) => [key.replaceAll(".", "_"), value]);
-  return `{${pairs.map(([label, value]) => `${label}=${JSON.stringify(value)}`).join(",")}}`;
-}
-
 /** The dashboard with its main metrics, and the values of that dashboard's variables. */
 export function dashboardOf(entity: Entity): { readonly id: string; readonly chosen: Chosen } {
   const { kind, name, cluster = "", namespace = "", workload, hostId = "" } = entity;

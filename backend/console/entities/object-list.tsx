@@ -152,10 +152,12 @@ function textColumn(head: "cluster" | "namespace" | "node"): Columns[number] {
 const STATE: Columns[number] = {
   head: "state",
   order: ({ state }) => state,
-  cell: ({ state, health, containers, ready }) => (
-    <Chip tone={TONES[health]} text={containers === undefined ? state : `${state} ${ready ?? 0}/${containers}`} />
-  ),
+  cell: (row) => <StateChip of={row} />,
 };
+
+export function StateChip({ of: { state, health, containers, ready } }: { of: ClusterObject }) {
+  return <Chip tone={TONES[health]} text={containers === undefined ? state : `${state} ${ready ?? 0}/${containers}`} />;
+}
 
 const RESTARTS: Columns[number] = {
   head: "restarts",

@@ -1,6 +1,6 @@
 // Exemplars: links from a chart of latencies to slow traces in it. The backend has them for the buckets of traces_spanmetrics_latency.
 import type { ApiResponses } from "../../client/api.ts";
-import { counted, visible } from "../parts/text.ts";
+import { counted, NameLink, visible } from "../parts/index.ts";
 import { call, address, timestampText, type Range, span } from "../state/index.ts";
 import { PROMETHEUS } from "./prometheus.ts";
 
@@ -53,9 +53,7 @@ export function ExemplarList({ exemplars }: { exemplars: readonly Exemplar[] }) 
       <ul class="plain-list">
         {exemplars.slice(0, LISTED).map((exemplar) => (
           <li key={`${exemplar.traceId} ${exemplar.atS} ${exemplar.name}`}>
-            <a href={exemplarAddress(exemplar)}>
-              <bdi>{exemplarText(exemplar)}</bdi>
-            </a>
+            <NameLink href={exemplarAddress(exemplar)} text={exemplarText(exemplar)} />
           </li>
         ))}
       </ul>

@@ -1,11 +1,11 @@
 // The landing page: a ranked list of problems, each with its cause, since when, and one next click; what is healthy in one line; what
 // changed; services; and what is not set up yet.
 import { useMemo } from "preact/hooks";
-import { Bar, Card, ButtonLink, Chip, Status, visible, useRefresh } from "../parts/index.ts";
+import { Bar, Card, ButtonLink, Chip, NameLink, Status, visible, useRefresh } from "../parts/index.ts";
 import { bytesText } from "../../client/text.ts";
 import { ThisMachine } from "../fleet/this-machine.tsx";
 import { ServiceTable } from "../services/service-table.tsx";
-import { type Loaded, useLoaded, address, mayWrite, ago, timestampText, timeText } from "../state/index.ts";
+import { type Loaded, useLoaded, address, mayWrite, ago, fragmentOf, timestampText, timeText } from "../state/index.ts";
 import { type Problem, type Problems, readProblems, readSetUp, readWorstServices, type SetUp, type WorstServices } from "./read.ts";
 
 const REFRESH_MS = 30_000;
@@ -158,9 +158,7 @@ function WhatChanged({ of }: { of: LoadedProblems }) {
           {changes.map(({ title, since, link }) => (
             <li key={`${title} ${link}`}>
               <time class="quiet">{since === undefined ? "" : timeText(new Date(since), { withMs: false }).slice(0, 5)}</time>
-              <a href={link.slice(Math.max(0, link.indexOf("#/")))}>
-                <bdi>{visible(title)}</bdi>
-              </a>
+              <NameLink href={fragmentOf(link)} text={title} />
             </li>
           ))}
         </ul>

@@ -52,7 +52,7 @@ interface MapNode {
 }
 
 /** A database may have the name of a service. */
-function serverKind({ connection }: Edge): NodeKind {
+export function serverKind({ connection }: Edge): NodeKind {
   return connection === "" || connection === "messaging" ? "service" : connection;
 }
 

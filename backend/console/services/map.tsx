@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { NameLink, Status, Tabs, Table, counted, visible } from "../parts/index.ts";
 import { call, useLoaded, address, choose, route, type AddressRange, currentRange, rangeQuery, span } from "../state/index.ts";
-import { layOut, neighbourhood, NODE_HEIGHT_PX, NODE_WIDTH_PX } from "./map-layout.ts";
+import { layOut, neighbourhood, NODE_HEIGHT_PX, NODE_WIDTH_PX, serverKind } from "./map-layout.ts";
 import type { Edge, Graph, Layout, PlacedEdge, PlacedNode } from "./map-layout.ts";
 import { rateText, readServices, type Service, shareText } from "./service.ts";
 
@@ -223,9 +223,6 @@ function pathOf(from: PlacedNode, to: PlacedNode): string {
 
 const latency = (ms: number | null): string => (ms === null ? "unknown" : span(ms));
 
-/** Whether the callee sends spans itself. */
-const isService = ({ connection }: Edge): boolean => connection === "" || connection === "messaging";
-
 function Calls({ edges, range }: { edges: readonly Edge[]; range: AddressRange }) {
   return (
     <>
@@ -242,7 +239,11 @@ function Calls({ edges, range }: { edges: readonly Edge[]; range: AddressRange }
           {
             head: "callee",
             cell: (edge) =>
-              isService(edge) ? <NameLink href={address("services", { ...range }, edge.server)} text={edge.server} /> : edge.server,
+              serverKind(edge) === "service" ? (
+                <NameLink href={address("services", { ...range }, edge.server)} text={edge.server} />
+              ) : (
+                edge.server
+              ),
           },
           { head: "type", cell: ({ connection }) => connection || "request" },
           { head: "rate", kind: "number", cell: ({ rate }) => rateText(rate) },

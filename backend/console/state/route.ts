@@ -58,6 +58,11 @@ export function choose(changed: ConsoleQuery, options?: { replace?: boolean }): 
   go(changedAddress(route.peek(), changed), options);
 }
 
+/** The address within this console of a link that the backend wrote, which begins with PUBLIC_URL if that is set. */
+export function fragmentOf(link: string): string {
+  return link.slice(Math.max(0, link.indexOf("#/")));
+}
+
 function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment);
