@@ -70,15 +70,12 @@ function ScreenLinks() {
   const [daily, administration] = [false, true].map((is) =>
     IN_NAVIGATION.filter(({ isAdministration = false }) => isAdministration === is),
   );
+  const linkTo = (screen: Screen) => <ScreenLink screen={screen} current={current} key={screen.name} />;
   return (
     <nav aria-label="Screens">
-      {daily?.map((screen) => (
-        <ScreenLink screen={screen} current={current} key={screen.name} />
-      ))}
+      {daily?.map(linkTo)}
       <p class="nav-title">Administration</p>
-      {administration?.map((screen) => (
-        <ScreenLink screen={screen} current={current} key={screen.name} />
-      ))}
+      {administration?.map(linkTo)}
     </nav>
   );
 }
@@ -120,7 +117,7 @@ function FiringCount() {
 }
 
 function Account() {
-  const { role, org } = user.value ?? {};
+  const { email = "", role = "", org } = user.value ?? {};
   return (
     <Popover
       label="Account"
@@ -136,31 +133,26 @@ function Account() {
         </>
       }
     >
-      {(close) => <AccountMenu onClose={close} />}
+      {(close) => (
+        <>
+          <Facts
+            of={[
+              ["User", <SenderText text={email} />],
+              ["Organisation", <SenderText text={org?.name ?? ""} />],
+              ["Role", role],
+            ]}
+          />
+          <Tabs label="Theme" tabs={THEMES} chosen={colourScheme.value} onChoose={(scheme) => (colourScheme.value = scheme)} />
+          <ZoneTabs />
+          <div class="menu">
+            <ButtonLink href={address("settings", { part: "users" })} onClick={close} text="Change password" />
+            <Button onClick={() => (close(), (isHelpOpen.value = true))} text="Keyboard shortcuts" />
+            <hr />
+            <Button onClick={() => void logOut()} text="Log out" />
+          </div>
+        </>
+      )}
     </Popover>
-  );
-}
-
-function AccountMenu({ onClose }: { onClose: () => void }) {
-  const { email = "", role = "", org } = user.value ?? {};
-  return (
-    <>
-      <Facts
-        of={[
-          ["User", <SenderText text={email} />],
-          ["Organisation", <SenderText text={org?.name ?? ""} />],
-          ["Role", role],
-        ]}
-      />
-      <Tabs label="Theme" tabs={THEMES} chosen={colourScheme.value} onChoose={(scheme) => (colourScheme.value = scheme)} />
-      <ZoneTabs />
-      <div class="menu">
-        <ButtonLink href={address("settings", { part: "users" })} onClick={onClose} text="Change password" />
-        <Button onClick={() => (onClose(), (isHelpOpen.value = true))} text="Keyboard shortcuts" />
-        <hr />
-        <Button onClick={() => void logOut()} text="Log out" />
-      </div>
-    </>
   );
 }
 

@@ -95,11 +95,6 @@ export async function saveReceiver(ruleName: string, channelId: string, own: Not
   if (own && channelId === "") return await call<void>(`${ROUTES}/${own.id}`, { method: "DELETE" });
   if (channelId === "" || (own?.channel_ids[0] === channelId && isOwn(own, ruleName))) return;
   const matchers = [{ label: "alertname", op: "=", value: ruleName }];
-  const {
-    id,
-    is_default: _default,
-    created_at: _created,
-    ...body
-  } = own ?? { id: undefined, position: 0, is_default: false, created_at: "" };
+  const { id, is_default: _default, created_at: _created, ...body }: Partial<NotificationRoute> = own ?? { position: 0 };
   await saveResource(ROUTES, id, { ...body, matchers, channel_ids: [channelId] });
 }

@@ -4,6 +4,7 @@ import { Bar, CopyBlock, Problem, Button, Field, Tabs } from "../parts/index.ts"
 import type { ApiResponses } from "../../client/api.ts";
 import { useSignal } from "@preact/signals";
 import { AddProgram, TokenForm } from "./add-program.tsx";
+import type { Cluster, Host } from "./members.ts";
 import { useLoaded, address, choose, route, timestampText, call, mayWrite } from "../state/index.ts";
 
 const POLL_MS = 3000;
@@ -25,10 +26,10 @@ interface Target {
 
 export function Connect() {
   const kind = KINDS.find(([name]) => name === route.value.query.get("kind"))?.[0] ?? "cluster";
-  const created = useSignal<(Target & { installToken: InstallToken; sinceMs: number }) | undefined>(undefined);
+  const created = useSignal<Created | undefined>(undefined);
   if (!mayWrite.value) return <p class="empty">To connect clusters, hosts and programs, you need the role admin.</p>;
   return (
-    <section class="screen narrow" aria-labelledby="title">
+    <section class="screen" aria-labelledby="title">
       <Bar title="Connect">
         <a href={address("fleet")}>Fleet</a>
       </Bar>
@@ -66,14 +67,12 @@ function AddForm({ kind, onCreated }: { kind: "cluster" | "host"; onCreated: (ta
   );
 }
 
-function Steps({
-  kind,
-  name,
-  url,
-  installToken,
-  sinceMs,
-  onAgain,
-}: Target & { installToken: InstallToken; sinceMs: number; onAgain: () => void }) {
+interface Created extends Target {
+  readonly installToken: InstallToken;
+  readonly sinceMs: number;
+}
+
+function Steps({ kind, name, url, installToken, sinceMs, onAgain }: Created & { onAgain: () => void }) {
   const plain = url.startsWith("http://");
   return (
     <>
@@ -155,16 +154,13 @@ interface Member {
 }
 
 async function findNewCluster(name: string, sinceMs: number, signal: AbortSignal): Promise<Member | undefined> {
-  const clusters = await call<{ cluster_id: string; name: string; last_heartbeat: string | null }[]>("/api/clusters", { signal });
+  const clusters = await call<Cluster[]>("/api/clusters", { signal });
   const cluster = clusters.find((row) => row.name === name && Date.parse(row.last_heartbeat ?? "") > sinceMs);
   return cluster && { id: cluster.cluster_id, name };
 }
 
 async function findNewHost(sinceMs: number, signal: AbortSignal): Promise<Member | undefined> {
-  const hosts = await call<{ agent_id: string; hostname: string; key_created_at: string | null; last_heartbeat: string | null }[]>(
-    "/api/v1/agents",
-    { signal },
-  );
+  const hosts = await call<Host[]>("/api/v1/agents", { signal });
   const host = hosts.find((row) => row.last_heartbeat && Date.parse(row.key_created_at ?? "") > sinceMs - 5000);
   return host && { id: host.agent_id, name: host.hostname };
 }

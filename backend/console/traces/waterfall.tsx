@@ -53,14 +53,11 @@ export function Waterfall({ tree, rows, colours, at, collapsed, onChoose, onTogg
   );
 }
 
-interface RowProps {
+interface RowProps extends Pick<WaterfallProps, "tree" | "onChoose" | "onToggle"> {
   readonly node: Node;
-  readonly tree: Tree;
   readonly colour: string | undefined;
   readonly isChosen: boolean;
   readonly isCollapsed: boolean;
-  readonly onChoose: (node: Node) => void;
-  readonly onToggle: (node: Node) => void;
 }
 
 function Row({ node, tree, colour, isChosen, isCollapsed, onChoose, onToggle }: RowProps) {
