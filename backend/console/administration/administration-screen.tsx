@@ -26,7 +26,7 @@ export function Administration() {
   const limits = user.value?.label_limits;
   if (limits)
     return (
-      <section class="screen narrow" aria-labelledby="title">
+      <section class="screen" aria-labelledby="title">
         <Bar title="Settings" />
         <p class="quiet">
           You can read telemetry with {limitsText(limits)}. The settings of the organisation need an account without limits.
@@ -35,7 +35,7 @@ export function Administration() {
       </section>
     );
   return (
-    <section class="screen narrow" aria-labelledby="title">
+    <section class="screen" aria-labelledby="title">
       <Bar title="Settings">
         <Tabs label="Sections" tabs={shown} chosen={chosen?.[0]} onChoose={(part) => choose({ part })} />
       </Bar>
