@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { axisTime, utc } from "../state/time.ts";
 import { timeTicks } from "./ticks.ts";
-import { Tooltip, type TooltipRow } from "./tooltip.ts";
+import { Tooltip, type TooltipContent } from "./tooltip.ts";
 
 /** Shares of the picture, from the left and from the bottom. */
 export interface Point {
@@ -13,10 +13,8 @@ export interface Point {
   readonly y: number;
 }
 
-export interface Tip {
+export interface Tip extends TooltipContent {
   readonly atMs: number;
-  readonly rows: readonly TooltipRow[];
-  readonly notes: readonly string[];
 }
 
 interface PlotFrameProps {

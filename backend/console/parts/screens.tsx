@@ -50,17 +50,14 @@ export function lazy<P extends object>(load: Loader<P>): Lazy<P> {
       const Loaded = loaded;
       return <Loaded {...props} />;
     }
-    return error ? <Failure error={error} /> : <Loading />;
+    if (error) return <Failure error={error} />;
+    return (
+      <div class="loading">
+        <Skeleton />
+      </div>
+    );
   }
   return Object.assign(LazyComponent, { preload: () => void read().catch(() => undefined) });
-}
-
-function Loading() {
-  return (
-    <div class="loading">
-      <Skeleton />
-    </div>
-  );
 }
 
 interface BoundaryProps {
@@ -69,8 +66,8 @@ interface BoundaryProps {
   readonly children: ComponentChildren;
 }
 
-export class Boundary extends Component<BoundaryProps, { error: Error | undefined; of: string }> {
-  override state = { error: undefined as Error | undefined, of: "" };
+export class Boundary extends Component<BoundaryProps, { error: Error | undefined }> {
+  override state = { error: undefined as Error | undefined };
 
   static override getDerivedStateFromError(error: Error): { error: Error } {
     return { error };

@@ -40,10 +40,7 @@ export interface Layout {
   readonly omitted: number;
 }
 
-interface MapNode {
-  readonly key: string;
-  readonly name: string;
-  readonly kind: NodeKind;
+interface MapNode extends Pick<PlacedNode, "key" | "name" | "kind"> {
   readonly next: MapNode[];
   readonly previous: MapNode[];
   column: number;
