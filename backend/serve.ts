@@ -34,7 +34,7 @@ import { KeyCache } from "./tenants/enrolment/key-cache.ts";
 import { MasterKeys } from "./tenants/enrolment/master-key.ts";
 import { startHealth } from "./http/health.ts";
 import { registerIngestRoutes } from "./ingest/ingest-routes.ts";
-import { openOtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
+import { OtlpDecoder } from "./ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "./ingest/otlp/otlp-ingest.ts";
 import { createLog } from "./log.ts";
 import { PLAIN_LINES } from "./ingest/exposition/plain-lines.ts";
@@ -210,7 +210,7 @@ function reportMissingKernels(log: Running["log"]): void {
 async function openApi(running: Running, { clickhouse, logStore, spanStore }: Telemetry, alertingRoutes: readonly Route[]): Promise<void> {
   const { settings, log, stack, ownMetrics, guards, metrics, retention, stopping, replicas, responses: answers } = running;
   reportMissingKernels(log);
-  const decoder = stack.use(openOtlpDecoder());
+  const decoder = stack.use(new OtlpDecoder());
   const usage = stack.use(new UsageCounter({ db: running.database.tables(), log }));
   const { quotaBytesPerSecond: bytesPerSecond, quotaRecordsPerSecond: recordsPerSecond, quotaActiveSeries: activeLimit } = settings;
   const limits = new OrgLimits({

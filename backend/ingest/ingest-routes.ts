@@ -50,15 +50,7 @@ export function registerIngestRoutes(app: FastifyInstance, options: IngestRoutes
         summary,
         consumes: [signal === "metrics" ? "text/plain" : CONTENT_TYPES.json, CONTENT_TYPES.protobuf],
         bodyIsOptional: true,
-        documented: {
-          body,
-          response: {
-            204: {
-              description: STORED,
-              type: "null",
-            },
-          },
-        },
+        documented: { body, response: { 204: { description: STORED, type: "null" } } },
         errors: ["unsupported_encoding", "over_quota"],
         config: { signal },
         handler: async (request, reply) => {

@@ -15,7 +15,7 @@ interface WebAssemblyApi {
   RuntimeError: new () => Error;
 }
 
-export const webAssembly = (globalThis as typeof globalThis & { WebAssembly: WebAssemblyApi }).WebAssembly;
+const webAssembly = (globalThis as typeof globalThis & { WebAssembly: WebAssemblyApi }).WebAssembly;
 
 const WASM_PAGE_BYTES = 65_536;
 
@@ -38,7 +38,10 @@ export class LazyKernel<Kernel> {
     this.#make = make;
   }
 
-  /** Undefined if the kernel is not available: it was not compiled, or the processor or the memory do not allow it. */
+  /**
+   * Undefined if the kernel is not available: the processor or the memory do not allow it, or it was not compiled, as in a checkout in which
+   * neither `npm start` nor `npm test` ever ran.
+   */
   get(): Kernel | undefined {
     if (this.#isTried) return this.#kernel;
     this.#isTried = true;
@@ -62,47 +65,59 @@ export class KernelFallback extends Error {
   static readonly instance = new KernelFallback("the kernel does not support this input");
 }
 
-/** A kernel's memory as its host sees it: reads and writes text and numbers at the kernel's addresses. */
-export class KernelMemory {
-  readonly memory: WasmMemory;
+function giveUp(): never {
+  throw KernelFallback.instance;
+}
+
+interface KernelProgram<Exports> {
+  /** The functions that the kernel must export. */
+  readonly names: readonly (keyof Exports & string)[];
+  readonly pages: { readonly initial: number; readonly maximum: number };
+  /** The functions that it imports, in addition to `giveUp`. */
+  readonly host?: object;
+}
+
+/** A running kernel and its memory. It serves one call at a time; each starts from a clean state. */
+export abstract class KernelHost<Exports> {
+  protected readonly exports: Exports;
+  protected readonly memory: WasmMemory;
   /** The whole memory; replaced when it grows. */
   #bytes: Buffer = Buffer.alloc(0);
+  #traps = 0;
 
-  constructor(pages: { initial: number; maximum: number }) {
+  constructor(bytes: Uint8Array, { names, pages, host }: KernelProgram<Exports>) {
     this.memory = new webAssembly.Memory(pages);
+    this.exports = startKernel<Exports>(bytes, names, { env: { memory: this.memory }, host: { giveUp, ...host } });
   }
 
-  get byteLength(): number {
+  /** Number of crashes of the kernel. No body that causes one is known. */
+  get traps(): number {
+    return this.#traps;
+  }
+
+  /** The memory never shrinks. */
+  get memoryBytes(): number {
     return this.memory.buffer.byteLength;
   }
 
   /** Grows the memory to at least `bytes`. Throws RangeError beyond the maximum. */
-  growTo(bytes: number): void {
-    const missing = bytes - this.byteLength;
+  protected growTo(bytes: number): void {
+    const missing = bytes - this.memoryBytes;
     if (missing > 0) this.memory.grow(Math.ceil(missing / WASM_PAGE_BYTES));
   }
 
   /** Valid until the memory grows. */
-  bytes(): Buffer {
+  protected bytes(): Buffer {
     const { buffer } = this.memory;
     if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
     return this.#bytes;
   }
 
-  text(at: number, length: number): string {
-    return this.bytes().toString("utf8", at, at + length);
-  }
-
-  /** Returns the number of bytes written. Falls back for undefined. */
-  write(text: string | undefined, to: number, room: number): number {
-    if (text === undefined || Buffer.byteLength(text) > room) throw KernelFallback.instance;
-    return this.bytes().write(text, to, "utf8");
-  }
-
-  /** Writes 32 bits each; returns the number of bytes written. */
-  writeNumbers(numbers: readonly number[], to: number, room: number): number {
-    if (4 * numbers.length > room) throw KernelFallback.instance;
-    for (const [index, number] of numbers.entries()) this.bytes().writeUInt32LE(number, to + 4 * index);
-    return 4 * numbers.length;
+  /** Returns undefined if the kernel ended with this error: the slow path continues. */
+  protected fallBack(error: unknown): undefined {
+    if (error instanceof KernelFallback || error instanceof RangeError) return undefined;
+    if (!(error instanceof webAssembly.RuntimeError)) throw error;
+    this.#traps += 1;
+    return undefined;
   }
 }

@@ -45,6 +45,12 @@ export function leaveOut(faults: RecordFaults, count: number, what: () => string
   if (faults.first.length < MAX_NAMED) faults.first.push(what().slice(0, MAX_CHARACTERS));
 }
 
+export function addCounts(dropped: NotStored["dropped"], more: NotStored["dropped"]): Record<string, number> {
+  const sum = { ...dropped };
+  for (const [reason, count] of Object.entries(more)) sum[reason] = (sum[reason] ?? 0) + count;
+  return sum;
+}
+
 export function keepWithoutId(faults: RecordFaults, what: () => string): void {
   faults.withoutId += 1;
   if (faults.withoutId === 1) faults.firstId = what();

@@ -4,7 +4,7 @@ import { createOwnMetrics } from "../operations/own-metrics.ts";
 import { type BodyEncoding, IngestHandler, type IngestSignal } from "./ingest-handler.ts";
 import { MetricsThreads } from "./otlp/metrics/metrics-threads.ts";
 import { bytesField } from "./otlp/protobuf/encode.fixture.ts";
-import { openOtlpDecoder } from "./otlp/otlp-decoder.ts";
+import { OtlpDecoder } from "./otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "./otlp/otlp-ingest.ts";
 import { createRemoteWriteIngest } from "./remote-write/remote-write-ingest.ts";
 import { compressSnappy } from "./snappy.fixture.ts";
@@ -31,7 +31,7 @@ async function codesOf(encoding: BodyEncoding, signal: "logs" | "metrics", inges
 }
 
 test("rejects a Loki push before it is expensive", async () => {
-  await using decoder = openOtlpDecoder();
+  await using decoder = new OtlpDecoder();
   const store = { insert: async () => {} };
   const ingest = createOtlpIngest({ signal: "logs", decoder, store, retentionDays: () => 30 });
   const push = bytesField(1, Buffer.concat([bytesField(1, Buffer.from("no labels")), EMPTY]));

@@ -14,7 +14,7 @@ import {
   stringAttribute,
   tracesBody,
 } from "../../backend/ingest/otlp/otlp-body.fixture.ts";
-import { openOtlpDecoder } from "../../backend/ingest/otlp/otlp-decoder.ts";
+import { OtlpDecoder } from "../../backend/ingest/otlp/otlp-decoder.ts";
 import type { IngestResult } from "../../backend/ingest/ingest-handler.ts";
 import type { BodyClaims } from "../../backend/replicas/body-claims.ts";
 import type { PageResult } from "../../backend/storage/page.ts";
@@ -43,7 +43,7 @@ const EVERYTHING = { range: { start: undefined, end: undefined }, limit: 500, af
 /** Logs and spans of one engine, with real decoding. */
 export async function openStores(clickhouse: ClickHouse, claims?: BodyClaims) {
   await using stack = new AsyncDisposableStack();
-  const decoder = stack.use(openOtlpDecoder(1));
+  const decoder = stack.use(new OtlpDecoder(1));
   const logs = stack.use(await ClickHouseLogStore.open(clickhouse, claims));
   const spans = stack.use(await ClickHouseSpanStore.open(clickhouse, () => 30, claims));
   const ingestLogs = createOtlpIngest({ signal: "logs", store: logs, decoder, retentionDays: () => 30 });

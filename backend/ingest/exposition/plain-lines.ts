@@ -3,9 +3,8 @@
 // drop or correct; its memory is bounded. There is one kernel per thread, for one text at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { KernelMemory, LazyKernel, startKernel } from "../kernel-host.ts";
+import { KernelHost, LazyKernel } from "../kernel-host.ts";
 
-/** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const PLAIN_LINES_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
 /** Larger than a slice of exposition.ts. */
@@ -46,46 +45,39 @@ interface Exports {
 
 const EXPORTS = ["lines", "samples", "skipLines", "start", "textAt"] as const satisfies readonly (keyof Exports)[];
 
-export class PlainLines {
-  readonly #memory = new KernelMemory({ initial: 2, maximum: MAX_PAGES });
-  readonly #exports: Exports;
+export class PlainLines extends KernelHost<Exports> {
   #length = 0;
 
   constructor(bytes: Uint8Array) {
-    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory } });
-  }
-
-  /** The size of its memory, which never shrinks. */
-  get memoryBytes(): number {
-    return this.#memory.byteLength;
+    super(bytes, { names: EXPORTS, pages: { initial: 2, maximum: MAX_PAGES } });
   }
 
   /** Lines that the last `skip` read. */
   get lines(): number {
-    return this.#exports.lines();
+    return this.exports.lines();
   }
 
   /** Samples to store in these lines. */
   get samples(): number {
-    return this.#exports.samples();
+    return this.exports.samples();
   }
 
   /** Copies whole lines of UTF-8 into the kernel's memory. False if they do not fit. */
   open(text: Uint8Array, limits: SeriesLimits): boolean {
     const { length } = text;
     if (length > MAX_TEXT_BYTES) return false;
-    const at = this.#exports.textAt();
-    this.#memory.growTo(at + length + GUARD_BYTES);
-    this.#memory.bytes().set(text, at);
+    const at = this.exports.textAt();
+    this.growTo(at + length + GUARD_BYTES);
+    this.bytes().set(text, at);
     const { maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs } = limits;
-    this.#exports.start(length, maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs);
+    this.exports.start(length, maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs);
     this.#length = length;
     return true;
   }
 
   /** The offset of the first line from `from` on that the kernel does not accept, or the end of the text. */
   skip(from: number): number {
-    return this.#exports.skipLines(from, this.#length);
+    return this.exports.skipLines(from, this.#length);
   }
 }
 

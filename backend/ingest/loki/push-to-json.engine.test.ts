@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { ApiError } from "../../errors.ts";
 import { MAX_LABELS_OF_STREAM, MAX_STREAMS, MAX_STRUCTURED_METADATA } from "../ingest-limits.ts";
 import { CONTEXT, rowsOf } from "../otlp/decoded-rows.fixture.ts";
-import { openOtlpDecoder } from "../otlp/otlp-decoder.ts";
+import { OtlpDecoder } from "../otlp/otlp-decoder.ts";
 import { bytesField } from "../otlp/protobuf/encode.fixture.ts";
 import { compressSnappy } from "../snappy.fixture.ts";
 import { encodePush, pushBody, type PushStream } from "./push.fixture.ts";
@@ -67,7 +67,7 @@ test("the first name of a level in Loki's order is the level, the source is that
 });
 
 test("decodes a large request on a thread, to the same rows in both encodings", async () => {
-  await using decoder = openOtlpDecoder(1);
+  await using decoder = new OtlpDecoder(1);
   const streams = [{ stream: { job: "many" }, values: Array.from({ length: 20_000 }, (_, index) => [T, `line ${index}`] as const) }];
   const decode = async (body: Buffer, encoding: "loki_json" | "loki_protobuf") => {
     using held = decoder.open(CONTEXT.orgId);
@@ -153,7 +153,7 @@ test.each([
 });
 
 test("a small push that expands to much more JSON does not block the event loop", async () => {
-  await using decoder = openOtlpDecoder();
+  await using decoder = new OtlpDecoder();
   const stream = Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), Buffer.alloc(126 * 1024, Buffer.from([0x12, 0]))]);
   const body = compressSnappy(bytesField(1, stream));
   expect(body.length).toBeLessThan(10_000);

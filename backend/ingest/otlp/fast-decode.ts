@@ -7,11 +7,10 @@ import { type DayOperations, type Operation } from "../../storage/traces/operati
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../kernel-host.ts";
+import { KernelFallback, KernelHost, LazyKernel } from "../kernel-host.ts";
 import { encodedUint64 } from "../../engines/clickhouse/native-columns.ts";
 import { type DecodedBody, keptTimes, type OtlpSignal, ROW_BYTES, type RowContext, senderCells } from "./decoded-rows.ts";
 
-/** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
 export interface KernelLimits {
@@ -115,30 +114,13 @@ const MIN_INDEX_BYTES = 64 * 1024;
 /** `String` makes a number at most this much longer than its original text. */
 const MAX_LONGER = 12;
 
-export class Kernel {
-  readonly #memory = new KernelMemory({ initial: FIRST_PAGES, maximum: MAX_PAGES });
-  readonly #exports: Exports;
-  #traps = 0;
-
+export class Kernel extends KernelHost<Exports> {
   constructor(bytes: Uint8Array) {
     const host = {
-      giveUp: () => {
-        throw KernelFallback.instance;
-      },
       number: (at: number, length: number) => this.#writeNumber(at, length),
-      double: (value: number, to: number) => this.#memory.bytes().write(String(value), to, "latin1"),
+      double: (value: number, to: number) => this.bytes().write(String(value), to, "latin1"),
     };
-    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
-  }
-
-  /** Number of crashes of the kernel. No body that causes one is known. */
-  get traps(): number {
-    return this.#traps;
-  }
-
-  /** The memory never shrinks. */
-  get memoryBytes(): number {
-    return this.#memory.byteLength;
+    super(bytes, { names: EXPORTS, pages: { initial: FIRST_PAGES, maximum: MAX_PAGES }, host });
   }
 
   /** Undefined if the kernel fell back. */
@@ -149,32 +131,32 @@ export class Kernel {
       this.#decode(signal, { encoding, bytes }, context, limits.maxRowsBytes);
       return this.#rows(signal, context);
     } catch (error) {
-      return this.#fallBack(error);
+      return this.fallBack(error);
     }
   }
 
   /** Parses a raw line with a mark of file-lines.ts; undefined if the kernel falls back. Rows that were not taken are lost. */
   line(mark: number, bytes: Buffer, times: { time: bigint; observed: bigint; receivedAtMs: number }): FileLine | undefined {
     const { length } = bytes;
-    const inputAt = this.#exports.inputAt();
+    const inputAt = this.exports.inputAt();
     const indexBytes = Math.max(MIN_INDEX_BYTES, length * INDEX_OF_BODY.protobuf);
     try {
-      this.#memory.growTo(inputAt + length + GUARD_BYTES + indexBytes + 32);
-      this.#memory.bytes().set(bytes, inputAt);
-      return this.#readLine(this.#exports.line(mark, length, indexBytes, times.time, times.observed, times.receivedAtMs));
+      this.growTo(inputAt + length + GUARD_BYTES + indexBytes + 32);
+      this.bytes().set(bytes, inputAt);
+      return this.#readLine(this.exports.line(mark, length, indexBytes, times.time, times.observed, times.receivedAtMs));
     } catch (error) {
-      return this.#fallBack(error);
+      return this.fallBack(error);
     }
   }
 
   /** Reads LINE_RESULT of kernel/file-lines.ts. */
   #readLine(at: number): FileLine {
-    const memory = this.#memory.bytes();
+    const memory = this.bytes();
     const field = (number: number): number => memory.readUInt32LE(at + 4 * number);
     const id = (address: number, digits: number): string => (address === 0 ? "" : memory.toString("latin1", address, address + digits));
     const stream = ["", "stdout", "stderr"][field(5)];
     return {
-      message: this.#memory.text(field(2), field(3)),
+      message: memory.toString("utf8", field(2), field(2) + field(3)),
       time: memory.readBigUInt64LE(at),
       level: field(4),
       traceId: id(field(7), 32),
@@ -183,21 +165,13 @@ export class Kernel {
     };
   }
 
-  /** Returns undefined if the kernel ended with this error: the slow path continues. Each call starts from a clean state. */
-  #fallBack(error: unknown): undefined {
-    if (error instanceof KernelFallback || error instanceof RangeError) return undefined;
-    if (!(error instanceof webAssembly.RuntimeError)) throw error;
-    this.#traps += 1;
-    return undefined;
-  }
-
   #decode(signal: OtlpSignal, { encoding, bytes }: Required<KernelBody>, context: Context, maxRowsBytes: number): void {
     const { length } = bytes;
-    const exports = this.#exports;
+    const exports = this.exports;
     const inputAt = exports.inputAt();
     const indexBytes = Math.max(MIN_INDEX_BYTES, Math.floor(length * INDEX_OF_BODY[encoding]));
-    this.#memory.growTo(inputAt + length + GUARD_BYTES + indexBytes + 32);
-    this.#memory.bytes().set(bytes, inputAt);
+    this.growTo(inputAt + length + GUARD_BYTES + indexBytes + 32);
+    this.bytes().set(bytes, inputAt);
     const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
     const { oldestS, newestS } = keptTimes(context);
     const isProtobuf = Number(encoding === "protobuf");
@@ -207,11 +181,11 @@ export class Kernel {
   }
 
   #rows(signal: OtlpSignal, context: Context): KernelRows {
-    const exports = this.#exports;
+    const exports = this.exports;
     const cells = senderCells({ ...context, bodyHash: "0" });
     const senderBytes = bytesOf(cells);
     // Grows the memory now: if that fails, the slow path can still decode the body. `take` needs no more.
-    this.#memory.growTo(exports.rowsAt() + exports.rowsBytes() * ROWS_AND_NUMBERS + GUARD_BYTES);
+    this.growTo(exports.rowsAt() + exports.rowsBytes() * ROWS_AND_NUMBERS + GUARD_BYTES);
     let accepted = 0;
     for (let section = 0; section < exports.sections(); section += 1) accepted += exports.sectionRows(section);
     const droppedRows = DROP_REASONS.reduce((sum, _, index) => sum + exports.droppedRows(index), 0);
@@ -239,11 +213,11 @@ export class Kernel {
 
   /** The operations that the spans name; undefined if there are more than the kernel lists. */
   #operations(days: readonly number[]): DayOperations[] | undefined {
-    const exports = this.#exports;
+    const exports = this.exports;
     const count = exports.operations();
     if (count < 0) return undefined;
     const lists = days.map((day) => ({ day, operations: [] as Operation[] }));
-    const memory = this.#memory.bytes();
+    const memory = this.bytes();
     for (let index = 0; index < count; index += 1) {
       const at = exports.operation(index);
       const field = (number: number): number => memory.readUInt32LE(at + 4 * number);
@@ -255,7 +229,7 @@ export class Kernel {
 
   /** The rows of one day: the sender's cells, then what the kernel writes. */
   #section(signal: OtlpSignal, section: number, firstId: bigint, sender: readonly Uint8Array[]): DayRows {
-    const exports = this.#exports;
+    const exports = this.exports;
     const count = exports.sectionRows(section);
     const at = exports.rowsAt();
     const length = exports.write(SIGNALS[signal], section, at, firstId);
@@ -265,14 +239,14 @@ export class Kernel {
       bytes.set(cell, to);
       to += cell.length;
     }
-    bytes.set(this.#memory.bytes().subarray(at, at + length), to);
-    const lengths = new Uint32Array(this.#memory.memory.buffer, exports.streamLengthsAt(), STREAMS[signal]);
+    bytes.set(this.bytes().subarray(at, at + length), to);
+    const lengths = new Uint32Array(this.memory.buffer, exports.streamLengthsAt(), STREAMS[signal]);
     return { day: exports.sectionDay(section), count, bytes, streamLengths: [...sender.map((cell) => cell.length), ...lengths] };
   }
 
   /** Rewrites a JSON number as JavaScript would, with the same end address; returns its length. */
   #writeNumber(at: number, length: number): number {
-    const memory = this.#memory.bytes();
+    const memory = this.bytes();
     const read = memory.toString("latin1", at, at + length);
     const text = String(Number(read));
     if (text.length > length + MAX_LONGER) throw KernelFallback.instance;

@@ -2,7 +2,7 @@
 // the increase of peak memory.
 import { readFileSync, writeFileSync } from "node:fs";
 import { ApiError } from "../../errors.ts";
-import { openOtlpDecoder } from "./otlp-decoder.ts";
+import { OtlpDecoder } from "./otlp-decoder.ts";
 import { HOSTILE_BODIES } from "./hostile-bodies.fixture.ts";
 
 const CONTEXT = {
@@ -19,7 +19,7 @@ function resident(field: "VmRSS" | "VmHWM"): number {
   return Math.round(Number(new RegExp(`${field}:\\s+(\\d+)`).exec(readFileSync("/proc/self/status", "utf8"))?.[1]) / 1024);
 }
 
-await using decoder = openOtlpDecoder(2);
+await using decoder = new OtlpDecoder(2);
 for (const { name, signal, make } of HOSTILE_BODIES) {
   const bodies = [make(), make()];
   // Resets the peak, because the memory for building the bodies is not measured.

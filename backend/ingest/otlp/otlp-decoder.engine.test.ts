@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import type { ApiError } from "../../errors.ts";
 import { CONTEXT, decodeWith, T } from "./decoded-rows.fixture.ts";
 import { decodeWithHash, logRecord, logsBody, stringAttribute, tracesBody } from "./otlp-body.fixture.ts";
-import { openOtlpDecoder } from "./otlp-decoder.ts";
+import { OtlpDecoder } from "./otlp-decoder.ts";
 
 const MIB = 1024 * 1024;
 
@@ -13,7 +13,7 @@ describe("the decoder's threads", () => {
     logsBody(Array.from({ length: count }, (_, index) => logRecord(BigInt(T) + BigInt(index), `line ${index}`)));
 
   it("decode large and small bodies to the same rows as the main thread, with the body's hash", async () => {
-    await using decoder = openOtlpDecoder(2);
+    await using decoder = new OtlpDecoder(2);
     const bodies = [500, 501, 5002, 5003, 1].map(large);
     const expected = bodies.map((body) => {
       const bodyHash = String(createHash("sha256").update(body).digest().readBigUInt64BE());
@@ -24,7 +24,7 @@ describe("the decoder's threads", () => {
   });
 
   it("release a body's memory when its rows are complete, before the store has them", async () => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     for (const count of [10, 500, 5002]) {
       const body = Buffer.from(new Uint8Array(large(count)).buffer);
       expect((await decodeWith(decoder, body)).accepted).toBe(count);
@@ -33,7 +33,7 @@ describe("the decoder's threads", () => {
   });
 
   it("start with the first body that needs one, end when they are idle, and start again", async () => {
-    await using decoder = openOtlpDecoder(2, { idleMs: 20 });
+    await using decoder = new OtlpDecoder(2, { idleMs: 20 });
     await decodeWith(decoder, large(1));
     expect(decoder.threads).toBe(0);
     for (let turn = 0; turn < 2; turn += 1) {
@@ -44,7 +44,7 @@ describe("the decoder's threads", () => {
   });
 
   it("return a rejection with its code and field, and continue", async () => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     const broken = Buffer.from(large(500).toString().replace(`"${T}"`, '"x"'));
     await expect(decodeWith(decoder, broken)).rejects.toMatchObject({
       code: "invalid_payload",
@@ -54,7 +54,7 @@ describe("the decoder's threads", () => {
   });
 
   it("limit the rows of one organisation to its share, and decode another's meanwhile", async () => {
-    await using decoder = openOtlpDecoder(2);
+    await using decoder = new OtlpDecoder(2);
     const rows = 100 * MIB;
     const body = () =>
       logsBody(
@@ -73,7 +73,7 @@ describe("the decoder's threads", () => {
   });
 
   it("decode another organisation's body next, however many of one wait", async () => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     const done: string[] = [];
     const greedy = Array.from({ length: 20 }, () => decodeWith(decoder, large(5000), "greedy").then(() => done.push("greedy")));
     await decodeWith(decoder, large(500), "other").then(() => done.push("other"));
@@ -91,7 +91,7 @@ describe("the main thread", () => {
     logsBody(Array.from({ length: count }, (_, index) => logRecord(BigInt(T), `line ${index} ${"x".repeat(200)}`)));
 
   it("decodes one larger body per iteration of the event loop, another organisation's next", async () => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     const done: string[] = [];
     const decode = (orgId: string) => decodeWith(decoder, body(900), orgId).then(() => done.push(orgId));
     const all = [...Array.from({ length: 8 }, () => decode("greedy")), decode("other")];
@@ -107,7 +107,7 @@ describe("the main thread", () => {
   });
 
   it("leaves to the threads what the kernel cannot decode", async () => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     const odd = Buffer.from(body(300).toString().replace('"body"', '"\\u0062ody"'));
     const cut = Buffer.from(odd.subarray(0, -1));
     const even = await decodeWith(decoder, body(300));
@@ -123,7 +123,7 @@ describe("a small body that expands to many rows", () => {
   const resource = [stringAttribute("process.command_args", "x".repeat(15_000))];
 
   it("is rejected before its rows are created, as a batch that can be split", async () => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     const huge = [stringAttribute("process.command_args", "x".repeat(6_000_000))];
     for (const body of [
       logsBody(
@@ -150,7 +150,7 @@ describe("a small body that expands to many rows", () => {
   });
 
   it("is not decoded on the main thread", async () => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     const body = logsBody(
       Array.from({ length: 4000 }, () => ({})),
       resource,

@@ -35,23 +35,6 @@ export interface MemoryReply {
   readonly isReserved: boolean;
 }
 
-export interface OtlpDecoder extends AsyncDisposable {
-  /** Opens an account for the memory of one body's rows; dispose of it when nothing refers to them any more. */
-  open(orgId: string): Reservation;
-  /**
-   * Takes ownership of the body: once it is decoded, its memory is freed, unless it is shared. The memory of the rows is added to
-   * `reservation`. A result that is not a promise is available immediately. Throws malformed_body, invalid_payload, batch_too_large,
-   * unstorable, unavailable.
-   */
-  decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody>;
-  /** Bodies that wait for a thread. */
-  readonly queued: number;
-  /** Bytes of decoded rows that are not stored yet. */
-  readonly heldBytes: number;
-  /** Current worker threads: none before the first body that needs one, and none a minute after the last. */
-  readonly threads: number;
-}
-
 /** Transferring a smaller body to a thread costs more than decoding it, unless its rows are far larger. */
 const INLINE_BYTES = 32 * 1024;
 const INLINE_ROWS_BYTES = 1024 * 1024;
@@ -65,25 +48,17 @@ const INLINE_LIMITS: KernelLimits = { maxBodyBytes: MAX_KERNEL_BYTES, maxRowsByt
 const WORKER_HEAP_MIB = 512;
 const RETRY_AFTER_S = 1;
 
-export function openOtlpDecoder(
-  threads = Math.min(MAX_DECODER_THREADS, availableParallelism()),
-  { idleMs }: { idleMs?: number } = {},
-): OtlpDecoder {
-  return new QueuedDecoder(threads, idleMs);
-}
-
 function createQueue(slots: number): FairQueue {
-  const fullMessage = "too many bodies are waiting to be decoded; send it again later";
   return new FairQueue({
     running: slots,
     endsSoon: true,
     waitingPerOrg: MAX_WAITING_BODIES_PER_ORG,
-    fullMessage,
+    fullMessage: "too many bodies are waiting to be decoded; send it again later",
     retryAfterS: RETRY_AFTER_S,
   });
 }
 
-class QueuedDecoder implements OtlpDecoder {
+export class OtlpDecoder implements AsyncDisposable {
   /** Enough for two of the largest bodies of different organisations. */
   readonly #rows = new ByteBudget(2 * MAX_ROWS_BYTES);
   readonly #threadQueue: FairQueue;
@@ -92,7 +67,7 @@ class QueuedDecoder implements OtlpDecoder {
   readonly #pool: ThreadPool;
   #isClosed = false;
 
-  constructor(threads: number, idleMs: number | undefined) {
+  constructor(threads = Math.min(MAX_DECODER_THREADS, availableParallelism()), { idleMs }: { idleMs?: number } = {}) {
     this.#threadQueue = createQueue(threads);
     this.#pool = new ThreadPool({
       script: new URL("./otlp-decoder-worker.ts", import.meta.url),
@@ -104,22 +79,31 @@ class QueuedDecoder implements OtlpDecoder {
     });
   }
 
+  /** Bodies that wait for a thread. */
   get queued(): number {
     return mainThread.waiting + this.#threadQueue.waiting + this.#largeQueue.waiting;
   }
 
+  /** Bytes of decoded rows that are not stored yet. */
   get heldBytes(): number {
     return this.#rows.heldBytes;
   }
 
+  /** Current worker threads: none before the first body that needs one, and none a minute after the last. */
   get threads(): number {
     return this.#pool.threads;
   }
 
+  /** Opens an account for the memory of one body's rows; dispose of it when nothing refers to them any more. */
   open(orgId: string): Reservation {
     return this.#rows.open(orgId);
   }
 
+  /**
+   * Takes ownership of the body: once it is decoded, its memory is freed, unless it is shared. The memory of the rows is added to
+   * `reservation`. A result that is not a promise is available immediately. Throws malformed_body, invalid_payload, batch_too_large,
+   * unstorable, unavailable.
+   */
   decode(task: DecodeTask, reservation: Reservation): DecodedBody | Promise<DecodedBody> {
     if (task.encoding === undefined) return this.#decodeJson(task, reservation);
     if (decompressedBytes(task) > MAX_INLINE_TRANSCODED_BYTES[task.encoding]) return this.#decodeQueued(task, reservation);
@@ -130,8 +114,9 @@ class QueuedDecoder implements OtlpDecoder {
     const { byteLength } = json.body;
     reservation.add(byteLength);
     const decoded = this.#decodeJson(json, reservation);
-    if (!(decoded instanceof Promise)) reservation.add(-byteLength);
-    return decoded instanceof Promise ? decoded.finally(() => reservation.add(-byteLength)) : decoded;
+    if (decoded instanceof Promise) return decoded.finally(() => reservation.add(-byteLength));
+    reservation.add(-byteLength);
+    return decoded;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

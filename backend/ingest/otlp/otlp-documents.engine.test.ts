@@ -4,7 +4,7 @@ import type { OtlpSignal } from "./decoded-rows.ts";
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeWith, refusal, rowsOf, T } from "./decoded-rows.fixture.ts";
-import { openOtlpDecoder } from "./otlp-decoder.ts";
+import { OtlpDecoder } from "./otlp-decoder.ts";
 
 const MIB = 1024 * 1024;
 
@@ -115,7 +115,7 @@ describe("a document of any shape", () => {
     ["nesting", fill(`{${rounded},"x":`, "[", `0${"]".repeat(0)}`)],
     ["keys", fill(`{${rounded},"x":[`, '{"aaaa":0},', "{}]}")],
   ])("is skipped at no cost where no field is read: %s", async (name, body) => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     if (name === "nesting") await expect(decodeWith(decoder, body)).rejects.toMatchObject({ code: "malformed_body" });
     else expect((await decodeWith(decoder, body)).accepted).toBe(1);
   });
@@ -132,7 +132,7 @@ describe("a document of any shape", () => {
     ["attributes of a resource", fill('{"resourceLogs":[{"resource":{"attributes":[', "{},", "{}]}}]}")],
     ["links of a span", fill('{"resourceSpans":[{"scopeSpans":[{"spans":[{"links":[', "{},", "{}]}]}]}]}")],
   ])("is rejected if it would expand to gigabytes: %s", async (name, body) => {
-    await using decoder = openOtlpDecoder(1);
+    await using decoder = new OtlpDecoder(1);
     await expect(decodeWith(decoder, body, "org", name.endsWith("span") ? "traces" : "logs")).rejects.toMatchObject({
       code: "batch_too_large",
       message: expect.stringContaining("send smaller batches"),

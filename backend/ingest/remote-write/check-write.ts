@@ -8,7 +8,7 @@ import { isUtf8 } from "node:buffer";
 import { countParts, type HashKey, hashOf } from "../../storage/metrics/series-hash.ts";
 import { MAX_REWRITTEN_BYTES } from "../ingest-limits.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
-import { leaveOut, noFaults, type RecordFaults, withFaults } from "../record-faults.ts";
+import { addCounts, leaveOut, noFaults, type RecordFaults, withFaults } from "../record-faults.ts";
 import { decompressSnappy, snappyLength } from "../snappy.ts";
 import { type Exemplar, ExemplarList } from "./exemplar-list.ts";
 import { NativeHistograms } from "./native-histograms.ts";
@@ -90,8 +90,7 @@ type Checked = Pick<CheckedWrite, "accepted" | "dropped" | "faults" | "exemplars
 
 /** A native histogram counts as one sample, however many series it becomes. */
 function merge(ofRequest: Checked, ofClassic: Checked, histograms: number): Checked {
-  const dropped = { ...ofRequest.dropped };
-  for (const [reason, count] of Object.entries(ofClassic.dropped)) dropped[reason] = (dropped[reason] ?? 0) + count;
+  const dropped = addCounts(ofRequest.dropped, ofClassic.dropped);
   const seriesHashes = new Int32Array([...ofRequest.seriesHashes, ...ofClassic.seriesHashes]);
   const stored = ofClassic.accepted > 0 ? histograms : 0;
   return { ...ofRequest, dropped, seriesHashes, accepted: ofRequest.accepted + stored, histograms: stored };

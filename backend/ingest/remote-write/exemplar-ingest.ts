@@ -9,6 +9,7 @@ import { MAX_EXEMPLARS_PER_MINUTE } from "../ingest-limits.ts";
 import { EXEMPLAR_CELLS } from "../../storage/table-columns.ts";
 import { createIds } from "../../storage/ids.ts";
 import { bodyHashOf, type OtlpBatch, RowCollector } from "../otlp/decoded-rows.ts";
+import { addCounts } from "../record-faults.ts";
 import type { Exemplar, LabelPairs } from "./exemplar-list.ts";
 
 export interface ExemplarIngestOptions {
@@ -37,13 +38,6 @@ export async function addExemplars(
   reservation?.add(exemplars.length * EXEMPLAR_BYTES);
   const { stored, dropped } = await store(sender, exemplars, receivedAt.getTime());
   return { ...result, dropped: addCounts(result.dropped, dropped), exemplars: stored };
-}
-
-/** Adds counts by reason. */
-export function addCounts(dropped: IngestResult["dropped"], more: IngestResult["dropped"]): Record<string, number> {
-  const sum = { ...dropped };
-  for (const [reason, count] of Object.entries(more)) sum[reason] = (sum[reason] ?? 0) + count;
-  return sum;
 }
 
 /** The limit per minute applies to each replica separately. */

@@ -3,12 +3,11 @@
 // requests. Invariants: both paths compute the same hashes; the memory has a limit. There is one kernel per thread, for one body at a time.
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { KernelFallback, KernelMemory, LazyKernel, startKernel, webAssembly } from "../kernel-host.ts";
+import { KernelHost, LazyKernel } from "../kernel-host.ts";
 import type { HashKey } from "../../storage/metrics/series-hash.ts";
 import type { SeriesLimits } from "../exposition/plain-lines.ts";
 import { snappyLength } from "../snappy.ts";
 
-/** Compiled by hack/kernel.mjs. A checkout in which `npm start` or `npm test` never ran does not have it. */
 export const WRITE_KERNEL_FILE = fileURLToPath(new URL("./kernel.wasm", import.meta.url));
 
 /** Prometheus sends requests of 0.4 MB. */
@@ -34,28 +33,9 @@ interface Exports {
 
 const EXPORTS = ["check", "hashesTo", "inputAt", "setKey", "setLimits"] as const satisfies readonly (keyof Exports)[];
 
-export class WriteKernel {
-  readonly #memory = new KernelMemory({ initial: 2, maximum: MAX_PAGES });
-  readonly #exports: Exports;
-  #traps = 0;
-
+export class WriteKernel extends KernelHost<Exports> {
   constructor(bytes: Uint8Array) {
-    const host = {
-      giveUp: () => {
-        throw KernelFallback.instance;
-      },
-    };
-    this.#exports = startKernel<Exports>(bytes, EXPORTS, { env: { memory: this.#memory.memory }, host });
-  }
-
-  /** Number of crashes of the kernel. No body that causes one is known. */
-  get traps(): number {
-    return this.#traps;
-  }
-
-  /** The memory never shrinks. */
-  get memoryBytes(): number {
-    return this.#memory.byteLength;
+    super(bytes, { names: EXPORTS, pages: { initial: 2, maximum: MAX_PAGES } });
   }
 
   /** Undefined if the kernel fell back. Throws `malformed_body` and `body_too_large`, depending on the declared length. */
@@ -65,11 +45,7 @@ export class WriteKernel {
     try {
       return this.#check(body, outputLength, { limits, key });
     } catch (error) {
-      if (error instanceof KernelFallback || error instanceof RangeError) return undefined;
-      if (!(error instanceof webAssembly.RuntimeError)) throw error;
-      // Each body starts from a clean state.
-      this.#traps += 1;
-      return undefined;
+      return this.fallBack(error);
     }
   }
 
@@ -78,20 +54,20 @@ export class WriteKernel {
     outputLength: number,
     { limits, key }: { limits: SeriesLimits; key: HashKey | undefined },
   ): FastCheck | undefined {
-    const exports = this.#exports;
+    const exports = this.exports;
     const inputAt = exports.inputAt();
     const outputAt = inputAt + body.length + GUARD_BYTES;
     const hashesAt = (outputAt + outputLength + GUARD_BYTES + 3) & ~3;
     const hashesEnd = hashesAt + (key ? Math.ceil(outputLength * HASHES_OF_OUTPUT) : 0);
-    this.#memory.growTo(hashesEnd + GUARD_BYTES);
-    this.#memory.bytes().set(body, inputAt);
+    this.growTo(hashesEnd + GUARD_BYTES);
+    this.bytes().set(body, inputAt);
     const { maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs } = limits;
     exports.setLimits(maxLabels, maxNameBytes, maxValueBytes, maxLabelBytes, oldestMs, newestMs);
     if (key) exports.setKey(key.k0, key.k1);
     const accepted = exports.check(body.length, outputAt, outputLength, hashesAt, hashesEnd);
     if (accepted === 0) return undefined;
     const count = key ? (exports.hashesTo() - hashesAt) / 4 : 0;
-    return { accepted, seriesHashes: new Int32Array(this.#memory.memory.buffer, hashesAt, count).slice() };
+    return { accepted, seriesHashes: new Int32Array(this.memory.buffer, hashesAt, count).slice() };
   }
 }
 

@@ -37,9 +37,7 @@ export function remoteWriteRoute(ingest: IngestSignal, { handler, ingestTokens }
     bodyIsOptional: true,
     documented: {
       body: { description: "compressed with Snappy", type: "object" },
-      response: {
-        204: { description: STORED, type: "null" },
-      },
+      response: { 204: { description: STORED, type: "null" } },
     },
     errors: ["forbidden", "not_found", "over_quota", "unsupported_encoding"],
     config: { signal: "metrics" },

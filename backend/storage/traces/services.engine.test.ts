@@ -5,7 +5,7 @@ import { openTracesApp, type TracesApp, type TracesOrg } from "../../../test/fix
 import { sql, Sql } from "../../engines/clickhouse/sql.ts";
 import { migrate } from "../../engines/clickhouse/migrate.ts";
 import { nanosecondsOf, signingKey, span, tracesBody } from "../../ingest/otlp/otlp-body.fixture.ts";
-import { openOtlpDecoder } from "../../ingest/otlp/otlp-decoder.ts";
+import { OtlpDecoder } from "../../ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "../../ingest/otlp/otlp-ingest.ts";
 import { createLog } from "../../log.ts";
 import type { ServiceRow } from "./services.ts";
@@ -209,7 +209,7 @@ it("stores spans although their operations are not known yet", async () => {
   const org = await app.org();
   await using store = await ClickHouseSpanStore.open(app.clickhouse, () => 30);
   const ingested: Parameters<ClickHouseSpanStore["insert"]>[0][] = [];
-  await using decoder = openOtlpDecoder(1);
+  await using decoder = new OtlpDecoder(1);
   const remember = { insert: async (batch: (typeof ingested)[number]) => void ingested.push(batch) };
   const ingest = createOtlpIngest({ signal: "traces", store: remember, decoder, retentionDays: () => 30 });
   await ingest(signingKey(org.orgId), tracesBody([one("a"), one("b")]), { receivedAt: now });

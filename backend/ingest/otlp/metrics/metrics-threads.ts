@@ -8,10 +8,10 @@ import { FairQueue } from "../../../admission/fair-queue.ts";
 import { ApiError } from "../../../errors.ts";
 import type { IngestSignal } from "../../ingest-handler.ts";
 import { type JobError, ThreadPool, toApiError } from "../thread-pool.ts";
-import { addExemplars, type ExemplarIngest, addCounts } from "../../remote-write/exemplar-ingest.ts";
+import { addExemplars, type ExemplarIngest } from "../../remote-write/exemplar-ingest.ts";
 import { checkFast, type CheckedWrite, checkWrite, type WriteTask } from "../../remote-write/check-write.ts";
 import { storeLimits } from "../../exposition/exposition-ingest.ts";
-import { requireNoFaults, requireUsable } from "../../record-faults.ts";
+import { addCounts, requireNoFaults, requireUsable } from "../../record-faults.ts";
 import { snappyLength } from "../../snappy.ts";
 import { type ConvertedMetrics, convertMetrics, type MetricsTask } from "./convert-metrics.ts";
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { ApiError } from "../../../errors.ts";
 import { CONTEXT, rowsOf } from "../decoded-rows.fixture.ts";
-import { openOtlpDecoder } from "../otlp-decoder.ts";
+import { OtlpDecoder } from "../otlp-decoder.ts";
 import { Random } from "../random-documents.fixture.ts";
 import { bytesField, encodeProtobuf, varint } from "./encode.fixture.ts";
 import { protobufToJson } from "./to-json.ts";
@@ -74,7 +74,7 @@ describe("protobuf in any valid form", () => {
       "batch_too_large",
     ],
   ])("rejects %s", async (_what, body, code) => {
-    await using decoder = openOtlpDecoder();
+    await using decoder = new OtlpDecoder();
     using held = decoder.open("org");
     const task = { signal: "logs", body: new Uint8Array(body), encoding: "protobuf", context: CONTEXT } as const;
     const refused = await Promise.try(() => decoder.decode(task, held)).catch((error: unknown) => error);
