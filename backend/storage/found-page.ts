@@ -7,10 +7,7 @@ import type { QueryOptions } from "../admission/query-queue.ts";
 import { MAX_LIMIT, MAX_PAGE_BYTES } from "./storage-limits.ts";
 import { type Cursor, type PageResult, type Page, pageConditions, nanoseconds } from "./page.ts";
 
-/**
- * The limit if rows are so large that a page is cut by bytes: then their positions and sizes are read first, and the second statement lists
- * them.
- */
+/** If rows are so large that a page is cut by bytes, their positions and sizes are read first; the second statement lists them. */
 const MAX_LARGE_ROWS = MAX_LIMIT;
 
 /** Describes the page to read. `columns` are returned; `sizes` are the columns that can be large. */
@@ -126,7 +123,6 @@ const [OPEN_ARRAY, CLOSE_ARRAY] = [0x5b, 0x5d];
 const POSITION = /^\{"time_ns":"(\d+)","id":"(\d+)",/;
 const POSITION_MAX_BYTES = 80;
 
-/** Parses the lines of JSON that `Ask` returns. */
 export function parseLines<Row>(lines: Buffer): Row[] {
   return lines
     .toString("utf8")

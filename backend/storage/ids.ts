@@ -23,10 +23,7 @@ export function idsWithin(ms: number): bigint {
   return BigInt(ms) << LOW_BITS;
 }
 
-/**
- * Returns a function that allocates consecutive ids for a body of `byteLength` bytes and returns the first one, in decimal digits. A record
- * has at least three bytes.
- */
+/** Returns a function that allocates consecutive ids for a body and returns the first, in digits. A record has at least three bytes. */
 export function createIds(): (receivedAtMs: number, byteLength: number) => string {
   let next = 0n;
   return (receivedAtMs, byteLength) => {

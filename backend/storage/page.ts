@@ -15,10 +15,16 @@ export interface TimeRange {
   readonly end: bigint | undefined;
 }
 
-/** Two ranges to compare; ends inclusive, nanoseconds since 1970. */
+/** Both ends inclusive, nanoseconds since 1970. */
+export interface TimeSpan {
+  readonly start: bigint;
+  readonly end: bigint;
+}
+
+/** Two ranges to compare. */
 export interface ComparedRanges {
-  readonly before: { readonly start: bigint; readonly end: bigint };
-  readonly now: { readonly start: bigint; readonly end: bigint };
+  readonly before: TimeSpan;
+  readonly now: TimeSpan;
 }
 
 /** The position of a row in the order of its page. */
@@ -36,7 +42,6 @@ export interface Page {
   readonly oldestFirst?: boolean;
 }
 
-/** The rows of a page. */
 export interface PageResult {
   /** An array of rows in JSON. */
   readonly json: Buffer;
@@ -46,7 +51,6 @@ export interface PageResult {
   readonly isEmpty?: boolean;
 }
 
-/** The parameters as they come in a query string. */
 export interface PageParameters {
   start?: string;
   end?: string;
@@ -82,10 +86,7 @@ export function readPage(request: FastifyRequest<{ Querystring: PageParameters }
   };
 }
 
-/**
- * The conditions of a page on the columns `time` and `id`. The cursor's time is repeated as its own condition so that partitions are
- * skipped.
- */
+/** Conditions on the columns `time` and `id`. The cursor's time is repeated as its own condition, so that partitions are skipped. */
 export function pageConditions({
   range,
   after,

@@ -4,13 +4,12 @@ import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { parseLines } from "../found-page.ts";
 import { MAX_COUNTED_FIELDS, MAX_COUNTED_NAME_CHARACTERS, MAX_COUNTED_VALUES, MAX_LEVELS } from "../storage-limits.ts";
-import { formatTime, pageConditions } from "../page.ts";
+import { formatTime, pageConditions, type TimeSpan } from "../page.ts";
 import { matchingIn, type RecordFilter, recordConditions } from "./filter.ts";
 import { GROUP_NS, MINUTE_NS, minuteOf, splitByMinute, usesOnlyGroupColumns } from "./minute-counts.ts";
 
-/** Selects records of a range; both ends are inclusive, in nanoseconds. */
 export interface RangeFilter extends RecordFilter {
-  readonly range: { readonly start: bigint; readonly end: bigint };
+  readonly range: TimeSpan;
 }
 
 /** The name under which all further levels are counted. */

@@ -54,10 +54,7 @@ export interface RecordFilter {
   readonly labels: Pairs;
   /** No key has the given value; a missing key is fine. */
   readonly notLabels?: Pairs;
-  /**
-   * Conditions that the other fields cannot express, and how their regular expressions are matched. If set, `regex` and `notRegex` are
-   * unset.
-   */
+  /** Conditions that no other field expresses, and how their expressions are matched. If set, `regex` and `notRegex` are unset. */
   readonly also?: { readonly conditions: readonly Sql[]; readonly matching: Matching };
 }
 
@@ -92,9 +89,7 @@ export function containsText(text: string): Sql {
   return isAscii(text) ? withHints(text, substring(text)) : substring(text);
 }
 
-/**
- * The function for ASCII never folds other characters into ASCII letters, so the words of the text are words of the message, ignoring case.
- */
+/** The function for ASCII folds no other characters into ASCII letters, so words of the text are words of the message, ignoring case. */
 function substring(text: string): Sql {
   const position = isAscii(text) ? sql`positionCaseInsensitive` : sql`positionCaseInsensitiveUTF8`;
   return sql`${position}(message, ${text}) > 0`;
@@ -113,10 +108,7 @@ export function checkSyntax(pattern: string): Sql {
   return sql`match('', ${pattern}) IN (0, 1)`;
 }
 
-/**
- * Throws ApiError invalid_parameter that names the parameter if the engine cannot read its regular expression; otherwise throws the error
- * itself.
- */
+/** Throws ApiError invalid_parameter that names the parameter if its regular expression is refused; otherwise the error itself. */
 export function refusePattern(error: unknown, { regex, notRegex }: RecordFilter): never {
   const refused = refusedExpression(error);
   if (!refused) throw error;

@@ -5,10 +5,9 @@ import type { ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { parseLines } from "../found-page.ts";
 import { MAX_GROUP_VALUE_CHARACTERS } from "../storage-limits.ts";
-import { pageConditions } from "../page.ts";
 import type { RangeFilter } from "./counts.ts";
 import { attributeOf, matchingIn, recordConditions, refusePattern } from "./filter.ts";
-import { splitByMinute, usesOnlyGroupColumns } from "./minute-counts.ts";
+import { rangeParts, usesOnlyGroupColumns } from "./minute-counts.ts";
 
 export const COMPARISONS = [">", ">=", "<", "<=", "==", "!="] as const;
 export type Comparison = (typeof COMPARISONS)[number];
@@ -19,7 +18,6 @@ export interface GroupQuestion {
   readonly by: readonly string[];
   /** The condition on a group's count; other groups are left out. */
   readonly having: { readonly operator: Comparison; readonly threshold: number };
-  /** Maximum number of groups that are returned. */
   readonly maxGroups: number;
   /** Values of groups that are returned before all others, for example those that already have an alert. */
   readonly known?: readonly (readonly string[])[];
@@ -37,7 +35,6 @@ const LABEL = "label.";
 /** Fields that every record has. In addition, `label.<key>` is a field. */
 export const GROUP_FIELDS: readonly string[] = Object.keys(COLUMNS);
 
-/** Whether records can be grouped by this field. */
 export function isGroupField(field: string): boolean {
   return GROUP_FIELDS.includes(field) || (labelIn(field) ?? "") !== "";
 }
@@ -60,20 +57,13 @@ export async function groupCounts(
   options: QueryOptions,
 ): Promise<GroupCount[]> {
   const { filter, by } = question;
-  const parts = unionAll(rangeParts(question).map((range) => countPart(orgId, filter, by, range)));
+  const isCountedByMinute = usesOnlyGroupColumns(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
+  const parts = unionAll(rangeParts(filter.range, isCountedByMinute).map((range) => countPart(orgId, filter, by, range)));
   const statement = by.length === 0 ? sql`SELECT [] AS values, toFloat64(sum(n)) AS count FROM (${parts})` : sumGroups(parts, question);
   const lines = await clickhouse
     .read(orgId, options, (ask) => ask(statement, undefined, matchingIn(filter).blockRows))
     .catch((error: unknown) => refusePattern(error, filter));
   return parseLines(lines);
-}
-
-/** Conditions that split the range into disjoint parts: whole minutes and cut minutes, if counts by minute have all that is asked for. */
-function rangeParts({ filter, by }: GroupQuestion): Sql[] {
-  const isByMinute = usesOnlyGroupColumns(filter) && by.every((field) => COLUMNS_OF_GROUPS.has(field));
-  const split = isByMinute ? splitByMinute(filter.range, []) : undefined;
-  if (!split) return [and(pageConditions({ range: filter.range }))];
-  return split.rows ? [split.groups, split.rows] : [split.groups];
 }
 
 /** The statement that counts the records of one part of the range by their values. */

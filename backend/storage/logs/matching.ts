@@ -17,9 +17,7 @@ export interface Matching {
 const GRANULE_ROWS = 2048;
 /** Maximum bytes of each row of a granule that a costly expression reads. */
 const SHORT_BYTES = 512;
-/**
- * Rows of the blocks into which ARRAY JOIN splits a granule. Smaller blocks cost more: the engine compiles the expression again for each.
- */
+/** Rows of the blocks into which ARRAY JOIN splits a granule. Smaller ones cost more: the expression is compiled again for each. */
 const CUT_ROWS = 16;
 
 const LOGS = sql`logs`;

@@ -6,16 +6,15 @@ import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";
 import { parseLines } from "../found-page.ts";
 import { MAX_PATTERN_LINE_CHARACTERS, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../storage-limits.ts";
-import { pageConditions } from "../page.ts";
+import { pageConditions, type TimeSpan } from "../page.ts";
 import type { Matching } from "./matching.ts";
-import { splitByMinute, useOnlyGroupColumns } from "./minute-counts.ts";
+import { rangeParts, useOnlyGroupColumns } from "./minute-counts.ts";
 
 interface PatternQuestion {
   readonly orgId: string;
   readonly conditions: readonly Sql[];
   readonly matching: Matching;
-  /** Both ends inclusive, nanoseconds. */
-  readonly range: { readonly start: bigint; readonly end: bigint };
+  readonly range: TimeSpan;
   /** The range is divided into intervals of this length; the last one may be shorter. */
   readonly stepNs: bigint;
 }
@@ -30,7 +29,6 @@ export interface MessagePattern {
 }
 
 interface FoundPatterns {
-  /** The number of records that match. */
   readonly records: number;
   /** One of this many slices of time was read; 1: all records were read. */
   readonly sampledOneOf: number;
@@ -48,9 +46,7 @@ export async function findPatterns(ask: Ask, question: PatternQuestion): Promise
 }
 
 async function countRecords(ask: Ask, { orgId, conditions, matching, range }: PatternQuestion): Promise<number> {
-  const split = useOnlyGroupColumns(conditions) ? splitByMinute(range, []) : undefined;
-  const parts = split ? [split.groups, ...(split.rows ? [split.rows] : [])] : [and(pageConditions({ range }))];
-  const counts = parts.map(
+  const counts = rangeParts(range, useOnlyGroupColumns(conditions)).map(
     (part) => sql`SELECT count() AS n FROM ${matching.from} WHERE ${and([sql`org_id = ${orgId}`, ...conditions, part])}`,
   );
   const answer = await ask(sql`SELECT toFloat64(sum(n)) AS n FROM (${unionAll(counts)})`, undefined, matching.blockRows);
@@ -99,7 +95,7 @@ export function textsOf(
 }
 
 /** To read every n-th slice, the range is divided into n times as many. */
-export function sampleOf({ start, end }: PatternQuestion["range"], oneOf: number, slices = SLICES): Sql[] {
+export function sampleOf({ start, end }: TimeSpan, oneOf: number, slices = SLICES): Sql[] {
   const sliceNs = (end - start) / (slices * BigInt(oneOf)) + 1n;
   return oneOf === 1 ? [] : [sql`intDiv(toUnixTimestamp64Nano(time) - ${start}, ${sliceNs}) % ${oneOf} = 0`];
 }

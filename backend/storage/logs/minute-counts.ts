@@ -3,25 +3,17 @@
 // result. Invariant: a minute that a border of the query cuts is counted from its rows.
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_CUT_MINUTES } from "../storage-limits.ts";
-import { nanoseconds } from "../page.ts";
+import { nanoseconds, pageConditions, type TimeSpan } from "../page.ts";
 import type { RecordFilter } from "./filter.ts";
 
 export const MINUTE_NS = 60_000_000_000n;
 const MINUTE = sql`toStartOfInterval(time, toIntervalMillisecond(60000))`;
 
-/**
- * A time that represents all records of a group: the first nanosecond of its minute, or the second if the records are later than the first.
- */
+/** A time that stands for all records of a group: the first nanosecond of its minute, or the second if they are later than the first. */
 export const GROUP_NS = sql`(toUnixTimestamp64Nano(${MINUTE}) + if(${MINUTE} = time, 0, 1))`;
 /** A group has at most this many keys; if it has exactly that many, the record may have more. */
 export const MAX_GROUP_KEYS = 100;
 export const GROUP_KEYS = sql`groupUniqArrayArray(100)(mapKeys(assumeNotNull(labels)))`;
-
-/** Both ends inclusive, nanoseconds. */
-interface Range {
-  readonly start: bigint;
-  readonly end: bigint;
-}
 
 /** Two disjoint conditions that together select all records of the range. */
 export interface SplitRange {
@@ -35,7 +27,7 @@ export interface SplitRange {
  * Splits the range. `borders` are times at which the query separates earlier records from later ones; the ends of the range are borders
  * too. Undefined if so many minutes are cut that the projection does not pay.
  */
-export function splitByMinute(range: Range, borders: Iterable<bigint>): SplitRange | undefined {
+export function splitByMinute(range: TimeSpan, borders: Iterable<bigint>): SplitRange | undefined {
   const [first, last] = [minuteOf(range.start), minuteOf(range.end)];
   const minutes = (last - first) / MINUTE_NS + 1n;
   const maxCut = Math.min(MAX_CUT_MINUTES, Number(minutes) / 2);
@@ -58,8 +50,15 @@ export function splitByMinute(range: Range, borders: Iterable<bigint>): SplitRan
   };
 }
 
+/** Disjoint conditions that together select the records of the range: whole minutes and cut minutes, if counts by minute have all that is asked for. */
+export function rangeParts(range: TimeSpan, isCountedByMinute: boolean): Sql[] {
+  const split = isCountedByMinute ? splitByMinute(range, []) : undefined;
+  if (!split) return [and(pageConditions({ range }))];
+  return split.rows ? [split.groups, split.rows] : [split.groups];
+}
+
 /** Conditions on the groups of all minutes that the range touches. */
-export function minutesAround(range: Range): Sql {
+export function minutesAround(range: TimeSpan): Sql {
   return and([sql`${MINUTE} >= ${nanoseconds(minuteOf(range.start))}`, sql`${MINUTE} <= ${nanoseconds(minuteOf(range.end))}`]);
 }
 

@@ -14,9 +14,7 @@ const UNICODE_CLASS = 50;
 /** Characters of ranges that count as one step if case is ignored: RE2JS then visits each character of a range, about 45 ns each. */
 const FOLDED_CHARACTERS = 4096;
 
-/**
- * `patterns` by the parameter that contains them. Throws ApiError invalid_parameter that names the first parameter that exceeds the limit.
- */
+/** `patterns` by their parameter. Throws ApiError invalid_parameter that names the first parameter that exceeds the limit. */
 export function checkPatterns(patterns: Readonly<Record<string, readonly string[]>>): void {
   let [characters, steps] = [0, 0];
   for (const [name, texts] of Object.entries(patterns)) {

@@ -29,9 +29,7 @@ export interface SampleIdentity {
 export type QueryEndpoint = "query" | "query_range" | "series" | "labels" | "label_values";
 
 export interface VictoriaMetricsStoreOptions {
-  /**
-   * Base of `/api/v1/import/prometheus`, e.g. `http://vm:8428` or `http://vminsert:8480/insert/0/prometheus`. May contain user:password.
-   */
+  /** Base of `/api/v1/import/prometheus`: `http://vm:8428` or `http://vminsert:8480/insert/0/prometheus`, also with user:password. */
   readonly writeUrl: string;
   /** Base of `/api/v1/query`, e.g. `http://vm:8428` or `http://vmselect:8481/select/0/prometheus`. May contain user:password. */
   readonly queryUrl: string;
@@ -39,9 +37,7 @@ export interface VictoriaMetricsStoreOptions {
   readonly journal?: Pick<WriteJournal, "append"> & Partial<Pick<WriteJournal, "expire" | "eraseDeadLetters">>;
   /** The journal for an external engine, because that engine acknowledges writes before they are on disk. */
   readonly outsideJournal?: OutsideJournal | undefined;
-  /** Concurrent queries of one organisation. */
   readonly queriesPerOrg?: number;
-  /** Concurrent queries of all organisations. */
   readonly querySlots?: number;
   /** Set if there are other replicas: their queries count, too. */
   readonly shareSlots?: ShareSlots | undefined;

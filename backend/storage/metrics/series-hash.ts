@@ -116,7 +116,6 @@ export function keyOfHost(key: HashKey, hostId: string): HashKey {
 const INDEX_BITS = 12;
 export const REGISTERS = 2 ** INDEX_BITS;
 const RANK_BITS = 32 - INDEX_BITS;
-/** The highest rank of a hash. */
 const MAX_RANK = RANK_BITS + 1;
 const SCALE = REGISTERS ** 2 / (2 * Math.LN2);
 

@@ -10,9 +10,7 @@ export interface QueryAnswer {
   readonly status: number;
   /** The body in the chunks that were received, so that a large one need not be copied. */
   readonly pieces: readonly Buffer[];
-  /**
-   * For callers that parse it, on the event loop of all organisations: throws ApiError query_too_expensive above MAX_PARSED_ANSWER_BYTES.
-   */
+  /** For callers that parse it, on the shared event loop: throws ApiError query_too_expensive above MAX_PARSED_ANSWER_BYTES. */
   readonly body: Buffer;
 }
 

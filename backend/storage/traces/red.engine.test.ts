@@ -10,7 +10,7 @@ import { bucketOf, DURATION_BUCKETS, upperBoundMs } from "./span-histogram.ts";
 import { keepMinutes, copiesUntilS, minutesOfHour } from "./keep-minutes.ts";
 import { conditionsOf, minuteGroups, packedPoints } from "./red.ts";
 import { expectExactSpanSummaries } from "../../../test/fixtures/exact-summaries.ts";
-import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./services.ts";
+import type { OperationRow, RedFigures, RedPoint, ServiceRow } from "./service-rows.fixture.ts";
 
 const MINUTE_MS = 60_000;
 const DAY_MS = 86_400_000;

@@ -8,7 +8,7 @@ import { nanosecondsOf, signingKey, span, tracesBody } from "../../ingest/otlp/o
 import { OtlpDecoder } from "../../ingest/otlp/otlp-decoder.ts";
 import { createOtlpIngest } from "../../ingest/otlp/otlp-ingest.ts";
 import { createLog } from "../../log.ts";
-import type { ServiceRow } from "./services.ts";
+import type { ServiceRow } from "./service-rows.fixture.ts";
 import { ClickHouseSpanStore } from "./span-store.ts";
 import { operationsOf } from "./operations-of.ts";
 import { SpanOperations } from "./span-operations.ts";

@@ -7,38 +7,6 @@ import { operationRows } from "./operation-rows.ts";
 import { BUCKETS_OF_HALVES, histogramColumns, packedQuantileMs, quantileMs, unpackedHalves } from "./span-histogram.ts";
 import { conditionsOf, minuteGroups, pointOf, isPacked, packedPoints, pointWidthS, type RedFilter } from "./red.ts";
 
-/** Rate, errors and duration of a group of spans. */
-export interface RedFigures {
-  readonly calls: number;
-  readonly errors: number;
-  /** Calls per second, averaged over the range. */
-  readonly rate: number;
-  readonly error_ratio: number;
-  readonly p50_ms: number | null;
-  readonly p95_ms: number | null;
-  readonly p99_ms: number | null;
-}
-
-/** An element of GET /query/services. */
-export interface ServiceRow extends RedFigures {
-  readonly service: string;
-  readonly operations: readonly { readonly operation: string; readonly kinds: readonly string[] }[];
-  /** One element for each point of the range. */
-  readonly series: { readonly calls: readonly number[]; readonly errors: readonly number[]; readonly p95_ms: readonly (number | null)[] };
-}
-
-/** An element of GET /query/services/{service}/operations. */
-export interface OperationRow extends RedFigures {
-  readonly operation: string;
-  readonly kind: string;
-}
-
-/** An element of GET /query/services/{service}/timeseries. */
-export interface RedPoint extends RedFigures {
-  readonly start: string;
-  readonly end: string;
-}
-
 const MAX_OPERATIONS = 1000;
 /** 1,000 services with 1,500 points each take half of it; larger queries fail before that on the memory limit of a read. */
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;

@@ -29,9 +29,7 @@ export const EVENTS = sql`arrayMap(
 export const LINKS = sql`arrayMap(link -> (link.1, link.2, link.3, link.4), JSONExtract(if(length(links) > ${MAX_SPAN_JSON_BYTES}, ${LINKS_LEFT_OUT}, links),
   'Array(Tuple(trace_id String, span_id String, trace_state String, attributes Map(String, String)))'))`;
 
-/**
- * Attributes are stored as text. These keys are integers by OpenTelemetry's semantic conventions, so Jaeger's clients get them as numbers.
- */
+/** Attributes are stored as text. These are integers by OpenTelemetry's semantic conventions, so Jaeger's clients get numbers. */
 const INTEGER_KEYS = `
   client.port code.line.number code.lineno db.operation.batch.size db.redis.database_index db.response.returned_rows
   destination.port gen_ai.usage.input_tokens gen_ai.usage.output_tokens http.request.body.size http.request.resend_count

@@ -18,7 +18,6 @@ export function bucketOf(durationNs: number): number {
   return Math.ceil(Math.log2(Math.max(durationNs, MIN_NS) / 1e6) * BUCKETS_PER_DOUBLING);
 }
 
-/** The upper bound of a bucket, in milliseconds. */
 export function upperBoundMs(bucket: number): number {
   return 2 ** (bucket / BUCKETS_PER_DOUBLING);
 }
@@ -36,10 +35,7 @@ export function quantileMs(quantile: number): Sql {
   return sql`if(empty(ends), NULL, exp2((keys[${at}] - 1 + ${part}) / ${BUCKETS_PER_DOUBLING}))`;
 }
 
-/**
- * The longest interval that can be packed: the projection `services` packs eight buckets of 32 bits into a number of 256 bits, and 32 bits
- * hold the calls of an hour.
- */
+/** The longest interval that can be packed: eight buckets share a number of 256 bits, and 32 bits hold the calls of an hour. */
 export const MAX_PACKED_S = 3600;
 const PACKED = 8;
 const LOWEST = bucketOf(0);

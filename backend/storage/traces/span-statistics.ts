@@ -4,14 +4,14 @@
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
-import { nanoseconds, pageConditions } from "../page.ts";
+import { nanoseconds, pageConditions, type TimeSpan } from "../page.ts";
 import { DURATION_BUCKETS } from "./span-histogram.ts";
 import { MINUTE_S, minutesOf, pointWidthS } from "./red.ts";
 import { spanConditions, type SpanConditions } from "./search.ts";
 
 export interface StatisticsFilter {
   readonly span: SpanConditions;
-  readonly range: { readonly start: bigint; readonly end: bigint };
+  readonly range: TimeSpan;
   /** Time buckets of a heatmap. */
   readonly points: number;
   /** The spans that are compared with all others: those with an error, with at least this duration, or since this time. */

@@ -17,7 +17,7 @@ import type { ExemplarSelector } from "./exemplars.ts";
 import { readAllExemplars } from "./stored-exemplars.ts";
 import type { MinuteRange, RedFilter } from "./red.ts";
 import type { BodyClaims } from "../../replicas/body-claims.ts";
-import { jaegerSummaries, searchTraces, type TraceFilter } from "./search.ts";
+import { jaegerSummaries, searchTraces, spanConditions, type TraceFilter } from "./search.ts";
 import { listOperationPoints, type OperationPoints, type OperationQuestion } from "./operation-points.ts";
 import { operationRows } from "./operation-rows.ts";
 import { listOperations, listServices, readSeries } from "./services.ts";
@@ -26,7 +26,6 @@ import { SPAN_FIELDS, wholeTrace } from "./span-fields.ts";
 import { SpanOperations } from "./span-operations.ts";
 import { listVersionCounts, type VersionFilter } from "./version-counts.ts";
 
-/** The spans of a body. */
 export interface SpanBatch extends WriterBatch {
   /** Their operations, if they are known already. */
   readonly operations?: readonly DayOperations[];
@@ -94,11 +93,13 @@ export class ClickHouseSpanStore implements AsyncDisposable {
 
   /** The elements of GET /query/traces, newest first. Throws ApiError as ClickHouse.read does. */
   query(orgId: string, filter: SpanFilter, options: QueryOptions = UNLIMITED): Promise<PageResult> {
+    const { traceId, service, error } = filter;
+    const ofTrace = traceId === undefined ? [] : [sql`trace_id = ${traceId}`];
     return queryPage(this.#clickhouse, orgId, {
       table: "spans",
       columns: SPAN_FIELDS,
       sizes: sql`trace_id, span_id, parent_span_id, service, operation, attributes`,
-      conditions: spanConditions(filter),
+      conditions: [...ofTrace, ...spanConditions({ service, attributes: [], ...(error && { error }) })],
       page: filter,
       options,
     });
@@ -206,12 +207,4 @@ export class ClickHouseSpanStore implements AsyncDisposable {
     await this.#writer[Symbol.asyncDispose]();
     await this.#exemplars[Symbol.asyncDispose]();
   }
-}
-
-function spanConditions(filter: SpanFilter): Sql[] {
-  const conditions: Sql[] = [];
-  if (filter.traceId !== undefined) conditions.push(sql`trace_id = ${filter.traceId}`);
-  if (filter.service !== undefined) conditions.push(sql`service = ${filter.service}`);
-  if (filter.error) conditions.push(sql`status_code = 'ERROR'`);
-  return conditions;
 }

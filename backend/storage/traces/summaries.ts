@@ -55,10 +55,7 @@ const MAX_MINUTES = 180;
 const MINUTES_AT_ONCE = 10;
 const KEEP_EVERY_MS = 3_600_000;
 const DAY_S = 86_400;
-/**
- * Newer minutes are not used for counters, which must not fall: an edge without callee may still be replaced when the callee's span
- * arrives.
- */
+/** Newer minutes are not counted, as counters must not fall: an edge without callee may be replaced when the callee's span arrives. */
 const SETTLED_S = 120;
 const REMIND_MS = 300_000;
 /** Series of one organisation within half an hour, in addition to its own limit. */

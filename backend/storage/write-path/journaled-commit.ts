@@ -108,10 +108,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     await this.#options.commit.flush(orgId);
   }
 
-  /**
-   * Commits the entries of an earlier process; those that the engine does not accept now are retried later. Returns all of them, without
-   * rows.
-   */
+  /** Commits the entries of an earlier process; those that the engine does not accept now are retried. Returns all, without rows. */
   async recover(): Promise<RecoveredDay[]> {
     const recovering = this.#recover();
     this.#recovering = recovering.catch(() => undefined);
@@ -224,9 +221,7 @@ export class JournaledCommit implements TablePending, AsyncDisposable {
     freeBuffer(entry.rows.bytes);
   }
 
-  /**
-   * Our encoder produces no rows that the engine refuses. If it ever does, they are written to a file, so that they block no other rows.
-   */
+  /** Our encoder produces no rows that the engine refuses. If it ever does, a file gets them, so that they block no others. */
   async #keepDeadLetter(pending: PendingEntry, cause: Error): Promise<void> {
     const { journal, log, table } = this.#options;
     const { orgId, rows } = pending.entry;
