@@ -21,9 +21,7 @@ export const UNLIMITED: QueryOptions = { labelLimits: undefined };
 
 const RETRY_AFTER_S = 5;
 
-/**
- * Throws ApiError too_many_queries, `unavailable` while the process stops, and the signal's reason if it aborts before the query starts.
- */
+/** Throws ApiError too_many_queries, `unavailable` while the process stops, and the reason of a signal that aborts before the start. */
 export async function runQueued<T>(
   { queue, stopping }: { queue: FairQueue; stopping: AbortSignal | undefined },
   orgId: string,

@@ -13,7 +13,6 @@ export function runFor<T>(owner: string, work: () => T): T {
 /** For work of the backend itself, and of several organisations. */
 export const NO_OWNER = "";
 
-/** The owner of the request that is being served. */
 export function currentOwner(): string {
   return owners.getStore() ?? NO_OWNER;
 }

@@ -17,9 +17,7 @@ const MIN_INTERVAL_MS = 120_000;
 /** Percentage of the size after the last full collection. */
 const GROWING_PERCENT = 40;
 
-/**
- * Makes V8 collect garbage earlier, mostly on its own threads. Applies to all threads of this process from their next full collection on.
- */
+/** Makes V8 collect garbage earlier, mostly on its own threads: in all threads of this process, from their next full collection on. */
 export function limitHeapGrowth(): void {
   setFlagsFromString(`--heap-growing-percent=${GROWING_PERCENT}`);
 }

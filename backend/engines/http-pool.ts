@@ -23,10 +23,7 @@ export async function loadProxyAgent(): Promise<ProxyAgentClass> {
   return ProxyAgent;
 }
 
-/**
- * A pool for connections to the proxy, which must respond to the request for a tunnel in time: otherwise a proxy that does not respond
- * would block the request for undici's default of five minutes.
- */
+/** Limits the wait for the proxy's tunnel: by undici's default, a proxy that does not respond would block a request for five minutes. */
 export function proxyPool(origin: URL, options: object, timeoutMs: number): Pool {
   return new Pool(origin, { ...options, headersTimeout: timeoutMs });
 }

@@ -34,10 +34,7 @@ export function recordChild(pidFile: string, pid: number, program: string, args:
   }
 }
 
-/**
- * Replaces the file atomically, so that a full disk leaves the previous record. It is not synced, because no process survives a power
- * failure.
- */
+/** Replaces the file atomically, so that a full disk leaves the previous record. Not synced: no process survives a power failure. */
 function note(pidFile: string, recorded: Partial<Recorded>): void {
   writeFileSync(`${pidFile}.new`, JSON.stringify(recorded), { mode: 0o600 });
   renameSync(`${pidFile}.new`, pidFile);

@@ -142,10 +142,7 @@ export class AppendLog implements AsyncDisposable {
     return [...this.#segments];
   }
 
-  /**
-   * Resolves with the segment once the record is on disk; `body` must not change until then. Rejects with LogFullError or the file system's
-   * error.
-   */
+  /** Resolves with the segment once the record is on disk; until then `body` must not change. Rejects with LogFullError or a file error. */
   async append(header: object, body: Uint8Array): Promise<Segment> {
     if (this.#calls.nowMs() < this.#pausedUntilMs) throw this.#failure;
     const pieces = encodeRecord(header, body, this.#marker);

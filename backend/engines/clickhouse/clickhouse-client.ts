@@ -150,10 +150,7 @@ function createQueue(running: number, shareSlots: ShareSlots | undefined): FairQ
   return new FairQueue({ running, perOrg, slots, waitingPerOrg: MAX_WAITING_READS_PER_ORG, takesBack: maxEnding(running) });
 }
 
-/**
- * Commits the acknowledged rows of an organisation before the first statement that may read them. Throws storage_unavailable if that takes
- * longer than the query may.
- */
+/** Commits acknowledged rows before the first statement that may read them. Throws storage_unavailable if that outlasts the query. */
 function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
   return async (statement, ...limits) => {

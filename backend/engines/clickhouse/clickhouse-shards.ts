@@ -4,7 +4,6 @@
 import { createHash } from "node:crypto";
 import { Sql } from "./sql.ts";
 
-/** The sender of a body. */
 export interface Sender {
   readonly orgId: string;
   readonly hostId?: string;

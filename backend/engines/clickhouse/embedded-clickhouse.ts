@@ -140,9 +140,7 @@ async function readRows(client: ClickHouseClient, query: string): Promise<Buffer
   }
 }
 
-/**
- * chDB accepts only text in a statement, so the block is passed in a file, which is usually unlinked before the kernel writes it to disk.
- */
+/** chDB accepts only text in a statement, so the block is in a file, which is usually unlinked before the kernel writes it to disk. */
 async function insertRows(client: ClickHouseClient, folder: string, insert: Insert): Promise<void> {
   const file = join(folder, randomUUID());
   try {

@@ -35,7 +35,6 @@ export interface ReadLimits {
   readonly skipsShards?: boolean;
 }
 
-/** The operations of an engine. */
 export interface Engine extends AsyncDisposable {
   /** Maximum number of concurrent tenants' queries. */
   readonly reads: number;

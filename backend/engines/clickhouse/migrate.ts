@@ -116,10 +116,7 @@ async function apply(clickhouse: Shard, name: string, log: Log): Promise<void> {
   log.info({ event: "clickhouse.schema_migrated", migration: name }, "schema migrated");
 }
 
-/**
- * CREATE without IF NOT EXISTS succeeds for one replica only. The comment contains the time, because the engine records none for a table in
- * memory.
- */
+/** CREATE without IF NOT EXISTS succeeds for one replica only. The comment has the time, which the engine does not record here. */
 async function takeLock(clickhouse: Shard): Promise<boolean> {
   const [{ now = 0 } = {}] = await clickhouse.query<{ now?: number }>(sql`SELECT toUnixTimestamp(now()) AS now`);
   try {

@@ -8,7 +8,6 @@ import { keepColumns } from "./journal-columns.ts";
 import type { NativeColumns } from "./native-block.ts";
 import { RowJournal } from "./row-journal.ts";
 
-/** Pending rows of one table. */
 export interface TablePending {
   readonly table: string;
   readonly bytes: number;

@@ -25,7 +25,6 @@ export interface RemoteOptions {
   readonly insertQuorum?: string;
   /** Connections to each shard. */
   readonly insertConnections?: number;
-  /** Concurrent queries of tenants. */
   readonly querySlots?: number;
 }
 
@@ -42,7 +41,6 @@ interface ShardServer {
   avoidedUntilMs: number;
 }
 
-/** The database in a URL of ClickHouse. */
 export function databaseOf(url: string): string {
   return decodeURIComponent(new URL(url).pathname.slice(1)) || "default";
 }

@@ -20,10 +20,7 @@ export function tenantFilter(orgId: string, database?: string, limits?: LabelLim
   return new Sql(`additional_table_filters = {${filters.join(", ")}}`);
 }
 
-/**
- * Throws if the filter would not apply. Such a statement, or a missing organisation, is a bug in this program, never the fault of a
- * request.
- */
+/** Throws if the filter would not apply: such a statement, or a missing organisation, is a bug here, never the fault of a request. */
 export function requireFiltered(orgId: string, statement: Sql): void {
   if (typeof orgId !== "string" || orgId === "") throw new Error("a tenant's read has no organisation");
   const problem = new StatementCheck().problemOf(statement.text);

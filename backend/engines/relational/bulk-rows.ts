@@ -12,10 +12,7 @@ export interface Watched {
   readonly state: RawBuilder<string>;
 }
 
-/**
- * Compares the table with `states` (identifier → state when the row was read). Returns the identifiers of rows that were deleted or
- * changed.
- */
+/** Returns the identifiers of rows that were deleted or changed since `states` (identifier → state) was read. */
 export async function changedRows<T>(db: Kysely<T>, watched: Watched, states: Readonly<Record<string, string>>): Promise<string[]> {
   const { table, column, type, state } = watched;
   const json = JSON.stringify(states);

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { type Dialect, Kysely, sql, type Transaction } from "kysely";
 import type { Log } from "../../log.ts";
 import type { PoolOptions } from "../postgres/dialect.ts";
-import { SQLITE_CONNECTIONS, SqliteThreadDialect } from "../sqlite/dialect.ts";
+import { SQLITE_CONNECTIONS, sqliteThreadDialect } from "../sqlite/dialect.ts";
 import { ACCOUNTS_FILE, ACCOUNTS_MADE, openSqlite, requireNewFolder } from "../sqlite/open.ts";
-import { ReportingDialect } from "./unreachable.ts";
+import { reportingDialect } from "./unreachable.ts";
 
 export interface Database extends AsyncDisposable {
   readonly engine: "sqlite" | "postgresql";
@@ -42,11 +42,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
 /** Opens the embedded store in one file, which is created if it does not exist. */
 export async function openAccountsFile(file: string, log: Log): Promise<Database> {
   const thread = await openSqlite(file, log);
-  return databaseOf("sqlite", new SqliteThreadDialect(thread), SQLITE_CONNECTIONS, thread);
+  return databaseOf("sqlite", sqliteThreadDialect(thread), SQLITE_CONNECTIONS, thread);
 }
 
 function databaseOf(engine: Database["engine"], dialect: Dialect, connections: number, opened?: AsyncDisposable): Database {
-  const db = new Kysely<unknown>({ dialect: new ReportingDialect(dialect, { connections }) });
+  const db = new Kysely<unknown>({ dialect: reportingDialect(dialect, { connections }) });
   return {
     engine,
     tables: <T>() => db as Kysely<T>,

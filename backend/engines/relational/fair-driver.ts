@@ -9,7 +9,6 @@ const WAIT_MS = 5_000;
 const RETRY_AFTER_S = 2;
 
 export interface SharedConnections {
-  /** Connections that the driver has. */
   readonly connections: number;
   readonly waitMs?: number | undefined;
 }

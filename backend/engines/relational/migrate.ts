@@ -55,10 +55,7 @@ function readMigrations(folder: string): { name: string; sha256: string; stateme
   });
 }
 
-/**
- * Statements end with `;` at the end of a line; comments have their own lines. (The embedded store can prepare only one statement at a
- * time.)
- */
+/** Statements end with `;` at the end of a line; comments have their own lines. (SQLite prepares one statement at a time.) */
 function splitStatements(text: string): string[] {
   const code = text.replace(/^\s*--.*$/gm, "");
   return code

@@ -1,7 +1,7 @@
 // Distinguishes an unreachable and an overloaded database from every other failure of a statement, for all statements in one place. Invariant:
 // a failed connection becomes `storage_unavailable` (502), a statement that took or waited too long `unavailable` (503), both with Retry-After;
 // errors of the statement itself pass unchanged.
-import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dialect, Driver, Kysely, QueryResult } from "kysely";
+import type { AbortableOperationOptions, CompiledQuery, DatabaseConnection, Dialect, Driver, QueryResult } from "kysely";
 import { ApiError } from "../../errors.ts";
 import { shareConnections, type SharedConnections } from "./fair-driver.ts";
 
@@ -19,7 +19,6 @@ const AWAY_MESSAGE = /connection terminated|client has encountered a connection 
 /** Timeouts of the pool, of the connection to the server, and of a response. */
 const BUSY_MESSAGE = /timeout exceeded when trying to connect|connection terminated due to connection timeout|query read timeout/i;
 
-/** True if the statement failed because the server was unreachable. */
 export function isUnreachable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   if (error instanceof AggregateError) return error.errors.some(isUnreachable);
@@ -45,26 +44,13 @@ function reported(error: unknown): unknown {
 }
 
 /** Wraps another dialect: shares its connections between organisations, and turns connection failures into ApiError. */
-export class ReportingDialect implements Dialect {
-  readonly #inner: Dialect;
-  readonly #shared: SharedConnections;
-  constructor(inner: Dialect, shared: SharedConnections) {
-    this.#inner = inner;
-    this.#shared = shared;
-  }
-  createDriver(): Driver {
-    return reportingDriver(shareConnections(this.#inner.createDriver(), this.#shared));
-  }
-  createAdapter() {
-    return this.#inner.createAdapter();
-  }
-  createQueryCompiler() {
-    return this.#inner.createQueryCompiler();
-  }
-  // oxlint-disable-next-line typescript/no-explicit-any -- kysely's own signature
-  createIntrospector(db: Kysely<any>) {
-    return this.#inner.createIntrospector(db);
-  }
+export function reportingDialect(inner: Dialect, shared: SharedConnections): Dialect {
+  return {
+    createDriver: () => reportingDriver(shareConnections(inner.createDriver(), shared)),
+    createAdapter: () => inner.createAdapter(),
+    createQueryCompiler: () => inner.createQueryCompiler(),
+    createIntrospector: (db) => inner.createIntrospector(db),
+  };
 }
 
 function reportingDriver(driver: Driver): Driver {

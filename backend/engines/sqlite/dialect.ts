@@ -6,7 +6,6 @@ import {
   type DatabaseConnection,
   type Dialect,
   type Driver,
-  type Kysely,
   type QueryResult,
   type SelectModifierNode,
   SqliteAdapter,
@@ -17,24 +16,13 @@ import type { RunningThread, StoreThread } from "./store-thread.ts";
 
 export const SQLITE_CONNECTIONS = 1;
 
-export class SqliteThreadDialect implements Dialect {
-  readonly #thread: StoreThread;
-  constructor(thread: StoreThread) {
-    this.#thread = thread;
-  }
-  createDriver(): Driver {
-    return new ThreadDriver(this.#thread);
-  }
-  createAdapter() {
-    return new OneTurnAdapter();
-  }
-  createQueryCompiler() {
-    return new LocklessCompiler();
-  }
-  // oxlint-disable-next-line typescript/no-explicit-any -- kysely's own signature
-  createIntrospector(db: Kysely<any>) {
-    return new SqliteIntrospector(db);
-  }
+export function sqliteThreadDialect(thread: StoreThread): Dialect {
+  return {
+    createDriver: () => new ThreadDriver(thread),
+    createAdapter: () => new OneTurnAdapter(),
+    createQueryCompiler: () => new LocklessCompiler(),
+    createIntrospector: (db) => new SqliteIntrospector(db),
+  };
 }
 
 /** The queue of fair-driver.ts is fair and has a time limit; Kysely's is neither. */

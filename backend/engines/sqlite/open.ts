@@ -34,10 +34,7 @@ export async function openSqlite(file: string, log: Log): Promise<StoreThread> {
 /** Files and folders that a start creates only after accounts.sqlite. */
 const LATER = [ACCOUNTS_MADE, "clickhouse", "metrics", "metrics-journal", join("secrets", "admin-password")];
 
-/**
- * Throws StartError if the folder must have had accounts before: a new store would not know the keys of agents or the owners of stored
- * data.
- */
+/** Throws StartError if the folder had accounts before: a new store would know neither keys of agents nor owners of stored data. */
 export function requireNewFolder(dataDir: string): void {
   const trace = LATER.find((name) => holdsSomething(join(dataDir, name)));
   if (trace === undefined) return;

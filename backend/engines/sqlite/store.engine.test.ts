@@ -8,8 +8,8 @@ import { Kysely, sql } from "kysely";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { createLog } from "../../log.ts";
 import { runFor } from "../../admission/request-owner.ts";
-import { ReportingDialect } from "../relational/unreachable.ts";
-import { SqliteThreadDialect } from "./dialect.ts";
+import { reportingDialect } from "../relational/unreachable.ts";
+import { sqliteThreadDialect } from "./dialect.ts";
 import { ACCOUNTS_FILE, openSqlite } from "./open.ts";
 import { StoreThread } from "./store-thread.ts";
 
@@ -34,7 +34,7 @@ class Store implements AsyncDisposable {
   private constructor(thread: StoreThread, lines: string[], waitMs?: number) {
     this.#thread = thread;
     this.lines = lines;
-    this.db = new Kysely<Tables>({ dialect: new ReportingDialect(new SqliteThreadDialect(thread), { connections: 1, waitMs }) });
+    this.db = new Kysely<Tables>({ dialect: reportingDialect(sqliteThreadDialect(thread), { connections: 1, waitMs }) });
   }
 
   static async open(options: { statementTimeoutMs?: number; waitMs?: number } = {}): Promise<Store> {

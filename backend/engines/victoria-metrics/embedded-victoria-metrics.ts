@@ -51,9 +51,7 @@ export interface EmbeddedVictoriaMetrics extends AsyncDisposable {
 
 const PORT_ATTEMPTS = 3;
 
-/**
- * Resolves once the engine responds and the journal's pending writes have been sent to it. Rejects with its last output if it cannot start.
- */
+/** Resolves once the engine responds and has the journal's pending writes. Rejects with its last output if it cannot start. */
 export async function startVictoriaMetrics(options: EmbeddedVictoriaMetricsOptions): Promise<EmbeddedVictoriaMetrics> {
   const { isJournalSynced: isSynced = true, log } = options;
   const journal = openWriteJournal(join(options.dataDir, "metrics-journal"), { isSynced, log });

@@ -82,10 +82,7 @@ function mapping(entries: readonly (readonly [name: string, yaml: string])[]): s
   return `{${entries.map(([name, yaml]) => `${quote(name)}: ${yaml}`).join(", ")}}`;
 }
 
-/**
- * Characters that YAML 1.1 does not allow unescaped in double quotes (its specification, sections 5.1 and 5.4), and the first character of
- * `%{`.
- */
+/** Characters that YAML 1.1 (sections 5.1 and 5.4) does not allow unescaped in double quotes, and the first of `%{`. */
 const ESCAPED = /[^\u0020-\u007e\u00a0-\ud7ff\ue000-\ufefe\uff00-\ufffd\u{10000}-\u{10ffff}]|["\\\u2028\u2029]|%(?=\{)/gu;
 
 /** A YAML 1.1 double-quoted scalar (section 5.7 of its specification) that decodes to exactly `text`. */
