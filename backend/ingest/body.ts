@@ -26,7 +26,6 @@ const GROWTH = 2;
 const SMALL_COMPRESSED_BYTES = 32 * 1024;
 const SMALL_INFLATED_BYTES = 256 * 1024;
 
-/** A body to read. */
 export interface Incoming {
   /** A request, or an HTTP/2 stream. */
   readonly request: Readable;

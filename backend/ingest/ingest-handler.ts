@@ -58,7 +58,6 @@ export interface IngestHandlerOptions {
   readonly ownMetrics: OwnMetrics;
   /** `settings.ingestMemoryBytes`. */
   readonly memoryBytes: number;
-  /** Current limits of an organisation. */
   readonly limitsOf: (orgId: string) => RateLimits;
   /** Default: there are no other replicas. */
   readonly replicas?: Pick<ReplicaSet, "shareOf" | "recordDemand"> | undefined;
@@ -69,7 +68,6 @@ export interface IngestHandlerOptions {
   readonly pace?: BodyPace;
 }
 
-/** A request body and how to store it. */
 export interface IngestRequest {
   readonly sender: Sender;
   readonly signal: Signal;
@@ -106,10 +104,7 @@ export class IngestHandler {
     options.ownMetrics.gauge("ingest_requests_in_flight", () => this.inFlight);
   }
 
-  /**
-   * Reads the body of a request whose headers are hidden from Fastify (`hideBody` of ingest-routes.ts). `isSnappy`: a body in Snappy stays
-   * compressed.
-   */
+  /** Reads the body of a request with hidden headers (`hideBody` of ingest-routes.ts). `isSnappy`: a body in Snappy stays compressed. */
   readRequest({ raw, declaredBytes, headers }: FastifyRequest, { isSnappy = false } = {}): IngestRequest["read"] {
     const header = headers["content-encoding"];
     const encoding = isSnappy && header?.trim().toLowerCase() === "snappy" ? undefined : header;
@@ -185,10 +180,7 @@ export class IngestHandler {
   }
 }
 
-/**
- * Adds to the error of a rejected body that it looks like a binary format. The first bad line or byte is still named, because text may look
- * binary, too.
- */
+/** Adds that a rejected body looks binary. Its first bad line or byte is still named, because text may look binary, too. */
 function withBinaryHint(error: unknown): unknown {
   if (!(error instanceof ApiError) || error.status !== 400) return error;
   return new ApiError(

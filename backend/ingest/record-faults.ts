@@ -33,10 +33,7 @@ export function noFaults(): RecordFaults {
   return { leftOut: 0, found: 0, first: [], withoutId: 0, firstId: "", others: {} };
 }
 
-/**
- * `what`: the path of the record and its field, and what is wrong with it. Throws if a body has too many faults, each of which costs more
- * than a good record.
- */
+/** `what`: path and problem of a field. Throws if a body has too many faults, each of which costs more than a good record. */
 export function leaveOut(faults: RecordFaults, count: number, what: () => string): void {
   faults.leftOut += count;
   faults.found += 1;

@@ -44,7 +44,6 @@ export interface GrpcServerOptions {
   readonly connections: Connections;
   /** As TRUSTED_PROXIES: the proxies whose headers x-forwarded-for and x-forwarded-proto are used, as on the HTTP routes. */
   readonly trustedProxies: readonly string[];
-  /** Methods by path. */
   readonly methods: ReadonlyMap<string, Method>;
   readonly log: Log;
   readonly onFinished?: (path: string, method: string, status: number, seconds: number) => void;
@@ -211,10 +210,7 @@ function sendMessage(stream: ServerHttp2Stream, message: Uint8Array): void {
   stream.end(frameMessage(message));
 }
 
-/**
- * A client that continues to send after the response would keep the call and its unread bytes in memory. Closing immediately could lose the
- * response.
- */
+/** A client that still sends would keep the call and its unread bytes in memory. Closing immediately could lose the response. */
 function closeSoon(stream: ServerHttp2Stream): void {
   stream.resume();
   if (stream.readableEnded) return;

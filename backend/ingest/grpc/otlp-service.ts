@@ -20,7 +20,6 @@ export interface OtlpServiceOptions {
 
 const SERVICES = { logs: "logs.v1.LogsService", traces: "trace.v1.TraceService", metrics: "metrics.v1.MetricsService" } as const;
 
-/** The methods by path. */
 export function otlpMethods(options: OtlpServiceOptions): ReadonlyMap<string, Method> {
   const signals = Object.keys(SERVICES) as TokenSignal[];
   return new Map(signals.map((signal) => [`/opentelemetry.proto.collector.${SERVICES[signal]}/Export`, exportMethod(signal, options)]));

@@ -13,10 +13,7 @@ const REJECTED: Readonly<Record<Signal, string>> = {
   metrics: "rejectedDataPoints",
 };
 
-/**
- * ExportLogsServiceResponse, or its equivalent for the other signals, which has the same field numbers. A message without rejected records
- * is a warning.
- */
+/** ExportLogsServiceResponse or that of another signal, with the same field numbers. A message without rejected records is a warning. */
 export function successBody(signal: Signal, { dropped, faults }: IngestResult, encoding: OtlpEncoding): string | Buffer {
   const records = Object.fromEntries(Object.entries(dropped).filter(([reason]) => !isExemplarReason(reason)));
   const rejected = Object.values(records).reduce((sum, count) => sum + count, 0);
@@ -36,7 +33,6 @@ export function errorBody({ code, message, status }: ApiError, encoding: OtlpEnc
   return Buffer.concat([varintField(1, grpcCode), bytesField(2, Buffer.from(message))]);
 }
 
-/** The gRPC status code of an HTTP status. */
 export function grpcCodeOf(status: number): number {
   return GRPC_CODES[status] ?? (status >= 500 ? INTERNAL : INVALID_ARGUMENT);
 }

@@ -43,7 +43,6 @@ interface ResourcePlan {
   readonly fault: FieldError | undefined;
 }
 
-/** A validated document. */
 export interface BatchPlan {
   readonly body: Uint8Array;
   readonly isText: boolean;

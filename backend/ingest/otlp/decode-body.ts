@@ -12,10 +12,7 @@ import { operationsOf } from "../../storage/traces/operations-of.ts";
 import { noFaults, withFaults } from "../record-faults.ts";
 import { snappyLength } from "../snappy.ts";
 
-/**
- * The same task with its body converted to JSON. It keeps the hash of the protobuf body, because the kernel may accept the same body when
- * it is sent again.
- */
+/** The same task with its body as JSON. It keeps the hash of the protobuf body, which the kernel may accept when it is sent again. */
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
   if (encoding === "protobuf")

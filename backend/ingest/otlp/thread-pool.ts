@@ -6,7 +6,6 @@ import { Worker } from "node:worker_threads";
 import { ApiError, type ErrorCode } from "../../errors.ts";
 
 export interface ThreadPoolOptions {
-  /** The program of a thread. */
   readonly script: URL;
   /** Limit of a thread's heap. A job that needs more fails without ending the process. */
   readonly heapMib: number;

@@ -97,9 +97,7 @@ function merge(ofRequest: Checked, ofClassic: Checked, histograms: number): Chec
 }
 
 interface WriteParts {
-  /** Gets the series that are stored. */
   readonly output?: SeriesOutput;
-  /** Gets the native histograms. */
   readonly histograms?: NativeHistograms;
 }
 

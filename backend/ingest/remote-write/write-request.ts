@@ -152,10 +152,7 @@ export class WriteRequest {
     }
   }
 
-  /**
-   * Replaces the labels of the current series by those of its exemplar number `index`, below MAX_EXEMPLARS_OF_REQUEST. Undefined if it is
-   * invalid.
-   */
+  /** Replaces the labels of the series by those of its exemplar `index`, below MAX_EXEMPLARS_OF_REQUEST. Undefined if it is invalid. */
   readExemplar(index: number): { readonly value: number; readonly timeMs: number } | undefined {
     const nextAt = this.#at;
     let exemplar = { value: 0, timeMs: 0 };

@@ -61,10 +61,7 @@ function parseNamed(json: Buffer): unknown {
   return document;
 }
 
-/**
- * Leaves out points that cannot be read. Throws malformed_body, invalid_payload or batch_too_large; the latter also if the text exceeds
- * `maxTextBytes`.
- */
+/** Leaves out unreadable points. Throws malformed_body, invalid_payload, and batch_too_large, also if the text exceeds `maxTextBytes`. */
 export function convertMetrics({ body, encoding, keptTimes }: MetricsTask, maxTextBytes?: number): ConvertedMetrics {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const isProtobuf = encoding === "protobuf";

@@ -19,9 +19,7 @@ export type MetricsAnswer = { readonly converted: ConvertedMetrics } | { readonl
 
 /** Converting a smaller body takes a few milliseconds, about as long as a transfer to a thread. */
 const INLINE_BYTES = 128 * 1024;
-/**
- * The labels of a resource are repeated for each point. If a small body becomes more text than this, it is converted again, on a thread.
- */
+/** The labels of a resource are repeated for each point. A small body that becomes more text is converted again, on a thread. */
 const INLINE_TEXT_BYTES = 1024 * 1024;
 /**
  * Checking a smaller remote write request takes a fraction of a millisecond. In 2.0, references repeat symbols, so the work grows with the

@@ -6,10 +6,7 @@ import { unreadableMessage } from "../../json-message.ts";
 
 const malformedPart = (reason: string): string => JSON.stringify(unreadableMessage(reason));
 
-/**
- * Throws `malformed_body` and `batch_too_large`. The result has its own buffer. `readsLines`: the text of a log record may be bytes (see
- * LINES_REQUEST).
- */
+/** Throws `malformed_body` and `batch_too_large`. The result has its own buffer. `readsLines`: see LINES_REQUEST. */
 export function protobufToJson(signal: ProtobufSignal, body: Uint8Array, readsLines = false): Buffer<ArrayBuffer> {
   try {
     return otlpToJson(signal, body, { readsLines, malformedPart });
