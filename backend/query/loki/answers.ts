@@ -26,13 +26,13 @@ export function valueText(value: number): string {
   return `${value < 0 ? "-" : ""}0.${"0".repeat(-Number(power) - 1)}${whole}${fraction}`;
 }
 
-function seconds(ns: bigint): number {
+export function seconds(ns: bigint): number {
   return Number(ns / 1_000_000n) / 1000;
 }
 
-function encodeResult(resultType: string, result: unknown, more: object = {}, warnings: readonly string[] = []): Buffer {
+export function encodeResult(resultType: string, result: unknown, more: object = {}, warnings: readonly string[] = []): Buffer {
   const data = { resultType, result, ...more, stats: {} };
-  return Buffer.from(JSON.stringify({ status: "success", ...(warnings.length > 0 && { warnings }), data }));
+  return jsonOf({ status: "success", ...(warnings.length > 0 && { warnings }), data });
 }
 
 export function scalarAnswer(value: number, steps: Steps): Buffer {

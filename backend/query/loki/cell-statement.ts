@@ -169,10 +169,7 @@ function keyColumns({ labels, valueOf }: LeafSql, keysOf: KeysOf): { readonly se
   };
 }
 
-/**
- * The keys that only matter for this label: if the record lacks a label of its stream, another attribute of that name would get another
- * name.
- */
+/** The keys that only matter for this label: without a label of the stream, another attribute of that name would get another name. */
 function droppedKeys(name: string, keysOf: KeysOf): readonly string[] {
   const keys = keysOfLabel(name, keysOf) ?? [];
   if ((RECORD_LABELS as readonly string[]).includes(name) && name !== "level") return [];
@@ -180,7 +177,6 @@ function droppedKeys(name: string, keysOf: KeysOf): readonly string[] {
   return streamKey === undefined || keys.every((key) => key === streamKey) ? keys : [];
 }
 
-/** Returns a function that reads the labels of a cell's series. */
 export function labelReader({ labels, isMarked }: LeafSql): (cell: Cell) => LabelSet {
   const labelSets = new Map<string, LabelSet>();
   const read =

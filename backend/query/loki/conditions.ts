@@ -17,7 +17,6 @@ export interface PushedDown {
   readonly matching: Matching;
 }
 
-/** Whether one of the stages may drop records. */
 export function mayDropRecords(stages: readonly Stage[]): boolean {
   return stages.some(({ kind }) => kind === "line_filter" || kind === "label_filter");
 }

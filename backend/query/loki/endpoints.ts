@@ -26,7 +26,6 @@ export interface EndpointRequest {
 interface Endpoint {
   readonly summary: string;
   readonly parameters: Record<string, object>;
-  /** Computes the body of the response. */
   readonly answer: (parameters: RequestParameters, request: EndpointRequest) => Promise<Buffer>;
 }
 
@@ -60,7 +59,6 @@ const FIELDS = {
   step: IGNORED,
 };
 
-/** Endpoints by path. */
 export const ENDPOINTS: ReadonlyMap<string, Endpoint> = new Map(
   Object.entries<Endpoint>({
     query: {

@@ -24,7 +24,6 @@ export const STREAM_LABELS: ReadonlyMap<string, string> = new Map(STREAM_ATTRIBU
 
 const EXTRACTED = "_extracted";
 
-/** The label name for an attribute's key. */
 export function labelName(key: string): string {
   return (/^\d/.test(key) ? `_${key}` : key).replaceAll(/[^a-zA-Z0-9_]/gu, "_");
 }

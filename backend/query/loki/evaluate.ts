@@ -49,7 +49,6 @@ export async function answerLogs(context: QueryContext, { query, span, limit, ol
 interface MetricsRequest {
   readonly query: MetricQuery;
   readonly steps: Steps;
-  /** Evaluated at a single time. */
   readonly isInstant: boolean;
 }
 

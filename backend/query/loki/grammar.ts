@@ -13,7 +13,6 @@ export function wrongQuery(problem: string, cause?: unknown): ApiError {
 const ESCAPES: Readonly<Record<string, string>> = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v", "\\": "\\", '"': '"' };
 const ESCAPE = /\\(?:([abfnrtv\\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.?))/gsu;
 
-/** The text in quotes or backticks. */
 export function unquote(literal: string): string {
   if (literal.startsWith("`")) return literal.slice(1, -1).replaceAll("\r", "");
   return literal.slice(1, -1).replaceAll(ESCAPE, (whole, plain?: string, hex?: string, u4?: string, u8?: string, octal?: string) => {
@@ -43,7 +42,6 @@ export function parseNumber(text: string): number | undefined {
   return sign === "-" ? -value : value;
 }
 
-/** Parses a number literal. */
 export function readNumber(text: string): number {
   const value = parseNumber(text);
   if (value === undefined) throw wrongQuery(`${text}: not a number`);

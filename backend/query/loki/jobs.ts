@@ -82,7 +82,6 @@ export async function runLokiJob(job: LokiJob, { ask, signal }: JobContext): Pro
   }
 }
 
-/** The result of a FilterJob as JSON. */
 interface FilterResult {
   readonly conditions: readonly string[];
   readonly from: string;
@@ -102,7 +101,6 @@ function logFilter({ parameters }: FilterJob): FilterResult {
   return { conditions: conditions.map(({ text }) => text), from: matching.from.text, blockRows: matching.blockRows, stages };
 }
 
-/** Reads the result of a FilterJob. */
 export function readLogFilter(answer: Buffer): LogFilter {
   const { conditions, from, blockRows, stages } = JSON.parse(answer.toString("utf8")) as FilterResult;
   const matching = { ...NO_MATCHING, from: new Sql(from), blockRows };

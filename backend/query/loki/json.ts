@@ -53,10 +53,7 @@ export function eachMember(text: string, visit: (key: string, value: JsonValue) 
   }
 }
 
-/**
- * The value at a path; undefined if there is none. Throws ApiError query_too_expensive if the stages of a record use up its CPU
- * budget, which `charge` counts in characters.
- */
+/** The value at a path; undefined if there is none. Throws ApiError query_too_expensive, see `charge`. */
 export function valueOf(text: string, path: readonly (string | number)[]): JsonValue | undefined {
   charge(text.length);
   let value: JsonValue | undefined = valueAt(text, skipBlank(text, 0)).value;

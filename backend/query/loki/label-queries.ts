@@ -1,6 +1,5 @@
 // Reads label names and values, streams, volumes and detected fields, which Grafana Explore and Logs Drilldown request before they query.
 // Invariants: the size of responses is limited; as in Loki, volumes count all records, and fields are detected in the newest records.
-import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { NO_MATCHING } from "../../storage/logs/matching.ts";
 import { findPatterns } from "../../storage/logs/message-patterns.ts";
@@ -17,15 +16,13 @@ import { pipelineOf } from "./pipeline.ts";
 import { type QueryContext, records, type Selected } from "./range-points.ts";
 import type { LogQuery } from "./syntax.ts";
 
-export async function labelNames({ ask, orgId }: QueryContext, selected: Selected): Promise<Buffer> {
-  const { from, where, blockRows } = rowsIn(orgId, selected);
-  const keys = await rowsOf<{ key: string }>(
-    ask,
+export async function labelNames(context: QueryContext, selected: Selected): Promise<Buffer> {
+  const { from, where, read } = recordsIn(context, selected);
+  const keys = await read<{ key: string }>(
     sql`SELECT DISTINCT toString(arrayJoin(mapKeys(labels))) AS key FROM ${from} WHERE ${where} AND key IN ${[...STREAM_LABELS.values()]} LIMIT ${MAX_LABEL_VALUES}`,
-    blockRows,
   );
   const storedKeys = new Set(keys.map(({ key }) => key));
-  const anyRow = await rowsOf(ask, sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`, blockRows);
+  const anyRow = await read(sql`SELECT 1 AS one FROM ${from} WHERE ${where} LIMIT 1`);
   const names = [
     ...(anyRow.length > 0 ? RECORD_LABELS : []),
     ...[...STREAM_LABELS].flatMap(([name, key]) => (storedKeys.has(key) ? [name] : [])),
@@ -33,13 +30,11 @@ export async function labelNames({ ask, orgId }: QueryContext, selected: Selecte
   return dataOf(names.sort());
 }
 
-export async function labelValues({ ask, orgId }: QueryContext, selected: Selected, name: string): Promise<Buffer> {
-  const { from, where, blockRows } = rowsIn(orgId, selected);
-  const value = labelValue(name, await findKeys(ask, [name], { from, where: [where] }, blockRows));
-  const rows = await rowsOf<{ value: string }>(
-    ask,
+export async function labelValues(context: QueryContext, selected: Selected, name: string): Promise<Buffer> {
+  const { from, where, blockRows, read } = recordsIn(context, selected);
+  const value = labelValue(name, await findKeys(context.ask, [name], { from, where: [where] }, blockRows));
+  const rows = await read<{ value: string }>(
     sql`SELECT ${value} AS value FROM ${from} WHERE ${where} AND value != '' GROUP BY value ORDER BY value LIMIT ${MAX_LABEL_VALUES}`,
-    blockRows,
   );
   return dataOf(rows.map((row) => row.value));
 }
@@ -50,18 +45,16 @@ export async function seriesOf(context: QueryContext, selected: Selected): Promi
 
 /** Returns the matching streams, each with its number of records and the total size of their messages. */
 export async function streamsOf(
-  { ask, orgId }: QueryContext,
+  context: QueryContext,
   selected: Selected,
 ): Promise<{ labels: LabelSet; entries: number; bytes: number }[]> {
   const keys = [...STREAM_LABELS.values()];
-  const { from, where, blockRows } = rowsIn(orgId, selected);
-  const rows = await rowsOf<{ own: string[]; attributes: Record<string, string>; entries: number; bytes: number }>(
-    ask,
+  const { from, where, read } = recordsIn(context, selected);
+  const rows = await read<{ own: string[]; attributes: Record<string, string>; entries: number; bytes: number }>(
     sql`SELECT [toString(source), toString(level), toString(host_id), toString(node)] AS own,
         mapFilter((key, value) -> key IN ${keys} AND value != '', labels) AS attributes, toFloat64(count()) AS entries,
         toFloat64(sum(length(message))) AS bytes
       FROM ${from} WHERE ${where} GROUP BY own, attributes ORDER BY own LIMIT ${MAX_LABEL_VALUES}`,
-    blockRows,
   );
   const nameOf = new Map([...STREAM_LABELS].map(([name, key]) => [key, name]));
   return rows.map(({ own, attributes, entries, bytes }) => {
@@ -73,26 +66,21 @@ export async function streamsOf(
   });
 }
 
-/** Builds FROM and WHERE for the selected records. `blockRows`: see Ask. */
-export function rowsIn(orgId: string, { span, selectors }: Selected): { from: Sql; where: Sql; blockRows: number | undefined } {
-  const conditions = [sql`org_id = ${orgId}`, ...pageConditions({ range: span })];
-  if (selectors.length === 0) return { ...NO_MATCHING, where: and(conditions) };
-  const { where, matching } = selectAny(selectors);
-  return { ...matching, where: and([...conditions, where]) };
-}
-
-export async function rowsOf<Row>(ask: Ask, statement: Sql, blockRows: number | undefined): Promise<Row[]> {
-  return parseLines(await ask(statement, MAX_LABEL_ANSWER_BYTES, blockRows));
+/** FROM and WHERE for the selected records, and `read` for statements over them. `blockRows`: see Ask. */
+export function recordsIn({ ask, orgId }: QueryContext, { span, selectors }: Selected) {
+  const { where, matching } = selectors.length === 0 ? { where: undefined, matching: NO_MATCHING } : selectAny(selectors);
+  const { from, blockRows } = matching;
+  const conditions = [sql`org_id = ${orgId}`, ...pageConditions({ range: span }), ...(where ? [where] : [])];
+  const read = async <Row>(statement: Sql): Promise<Row[]> => parseLines(await ask(statement, MAX_LABEL_ANSWER_BYTES, blockRows));
+  return { from, where: and(conditions), blockRows, read };
 }
 
 /** Returns `{streams, chunks, bytes, entries}`; `chunks` is always 0, because this store has no chunks. */
-export async function statistics({ ask, orgId }: QueryContext, selected: Selected): Promise<Buffer> {
-  const { from, where, blockRows } = rowsIn(orgId, selected);
-  const [totals] = await rowsOf<{ streams: number; entries: number; bytes: number }>(
-    ask,
+export async function statistics(context: QueryContext, selected: Selected): Promise<Buffer> {
+  const { from, where, read } = recordsIn(context, selected);
+  const [totals] = await read<{ streams: number; entries: number; bytes: number }>(
     sql`SELECT toFloat64(uniq(source, level, host_id, node, labels['k8s.pod.name'], labels['k8s.container.name'])) AS streams,
         toFloat64(count()) AS entries, toFloat64(sum(length(message))) AS bytes FROM ${from} WHERE ${where}`,
-    blockRows,
   );
   return jsonOf({ streams: totals?.streams ?? 0, chunks: 0, bytes: totals?.bytes ?? 0, entries: totals?.entries ?? 0 });
 }
@@ -131,7 +119,6 @@ export async function detectedLabels(context: QueryContext, selected: Selected):
 interface FieldsRequest {
   readonly query: LogQuery;
   readonly span: TimeSpan;
-  /** Maximum number of records that are read. */
   readonly lineLimit: number;
   readonly limit: number;
   /** Set to read the values of this field. */

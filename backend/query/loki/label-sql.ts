@@ -112,7 +112,6 @@ function namesToLookUp(names: Iterable<string>, isAlways: boolean): string[] {
   return isAlways || wanted.some((name) => !isOwnKey(name) || BELOW_ATTRIBUTE.has(name)) ? wanted : [];
 }
 
-/** The records that may have the keys. */
 export interface KeySource {
   readonly from: Sql;
   readonly where: readonly Sql[];

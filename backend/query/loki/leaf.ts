@@ -99,9 +99,7 @@ export interface LeafSql {
   readonly readsLine: boolean;
   /** Empty if a stage has dropped the label. */
   readonly valueOf: (name: string) => Sql;
-  /**
-   * Whether a stage may have read the label from the line: then MARK precedes a value, so that an empty value differs from a missing label.
-   */
+  /** A stage may have read the label from the line: then MARK precedes a value, so that an empty one differs from a missing label. */
   readonly isMarked: (name: string) => boolean;
 }
 

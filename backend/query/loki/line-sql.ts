@@ -6,7 +6,6 @@ import { withoutExtracted } from "./entry.ts";
 import { parsePath } from "./json.ts";
 import type { Stage } from "./syntax.ts";
 
-/** A label from the line. */
 export interface LineLabel {
   /** The line has the label, possibly with an empty value. */
   readonly has: Sql;

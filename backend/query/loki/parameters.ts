@@ -64,7 +64,6 @@ export function readDuration(name: string, text: string): bigint {
   return ns;
 }
 
-/** The evaluation times of a range query. */
 export function readSteps(parameters: RequestParameters, { start, end }: TimeSpan): Steps {
   const step = textOf(parameters, "step");
   const defaultStepNs = BigInt(Math.max(1, Math.floor(Number(end - start) / 1e9 / 250))) * SECOND_NS;

@@ -186,10 +186,7 @@ export function parserStep(stage: Stage, required: ReadonlySet<string> | undefin
 const CONTROL_OR_BLANK = /[\u0000- ]/g;
 const KEY_END = /[="\u0000- ]/g;
 
-/**
- * Calls `visit` for each pair in order; `visit` returns true to stop. `stops`: stop at the first text that is not a pair. Returns the last
- * error; undefined if there was none.
- */
+/** Calls `visit` for each pair until it returns true; if it `stops`, until text that is not a pair. Returns the last error, if any. */
 export function eachPair(line: string, stops: boolean, visit: (key: string, value: string) => boolean | undefined): string | undefined {
   let problem: string | undefined;
   for (let at = skipBlanks(line, 0); at < line.length;) {
@@ -280,7 +277,6 @@ export function linePattern(pattern: string): PatternPart[] {
   return parts;
 }
 
-/** The captured values of a line by name. */
 export function capturesOf(parts: readonly PatternPart[], line: string): [name: string, value: string][] {
   const found: [string, string][] = [];
   const [first] = parts;

@@ -75,9 +75,7 @@ interface CellSeries {
   to: number;
 }
 
-/**
- * Cells of values, and the functions over the cells of a window. All windows have the same length, so the cells of a window are adjacent.
- */
+/** Cells of values, and functions over those of a window. All windows have the same length, so the cells of a window are adjacent. */
 export class CellPoints implements Points {
   readonly #compute: (cells: readonly PointCell[]) => number;
   readonly #series = new Map<string, CellSeries>();

@@ -41,7 +41,6 @@ export async function rangePoints(evaluation: Evaluation, leaf: Leaf): Promise<P
   return evaluateEachRecord(evaluation, leaf, { ...pushedDown, rest: stages });
 }
 
-/** Evaluates in JavaScript. */
 export async function evaluateEachRecord(evaluation: Evaluation, leaf: Leaf, pushedDown: PushedDown): Promise<Points> {
   const { steps } = evaluation;
   const { range } = leaf;
@@ -145,9 +144,7 @@ export interface RecordQuery extends Pick<PushedDown, "conditions" | "matching">
   /** Both ends are inclusive. */
   readonly span: TimeSpan;
   readonly oldestFirst: boolean;
-  /** False if the lines are not needed. */
   readonly hasLines: boolean;
-  /** Maximum number of records that are needed. */
   readonly limit?: number | undefined;
   /** Records come after this one. */
   readonly after?: Cursor | undefined;

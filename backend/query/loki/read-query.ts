@@ -18,10 +18,7 @@ import type {
 } from "./syntax.ts";
 import { calculate, isCalculable, isComparison } from "./vector-operations.ts";
 
-/**
- * Throws ApiError invalid_parameter that names what is wrong or unsupported. `patterns`: expressions that are counted together with the
- * query's own.
- */
+/** Throws ApiError invalid_parameter that names what is wrong. `patterns`: counted together with the query's own expressions. */
 export function readQuery(text: string, patterns = new Patterns()): Query {
   const tree = new Tree(text);
   return readExpression({ tree, patterns }, tree.top);
@@ -158,9 +155,7 @@ const BINDING: Readonly<Record<string, number>> = {
   "^": 6,
 };
 
-/**
- * Collects operands and operators in the order of the text, then applies Loki's precedence; an expression in parentheses is one operand.
- */
+/** Collects operands and operators in their order, then applies Loki's precedence; an expression in parentheses is one operand. */
 function readChain(state: ParseState, node: SyntaxNode): MetricQuery {
   const operands: MetricQuery[] = [];
   const operators: Operator[] = [];

@@ -156,7 +156,6 @@ export class Pattern {
     return this.#timed(text, () => this.#expression.test(text));
   }
 
-  /** The first match. */
   find(text: string): Matcher | undefined {
     const matcher = this.#expression.matcher(text);
     return this.#timed(text, () => matcher.find()) ? matcher : undefined;

@@ -38,7 +38,6 @@ function chargeResult(characters: number): void {
 
 const runes = (text: string): string[] => Array.from(text);
 
-/** Removes leading characters that belong to the set. */
 function trimLeft(text: string, characters: string): string {
   const set = new Set(characters);
   let start = 0;
@@ -49,7 +48,6 @@ function trimLeft(text: string, characters: string): string {
   return text.slice(start);
 }
 
-/** Removes trailing characters that belong to the set. */
 function trimRight(text: string, characters: string): string {
   const set = new Set(characters);
   const all = runes(text);

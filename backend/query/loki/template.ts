@@ -8,10 +8,7 @@ import { FUNCTIONS } from "./template-functions.ts";
 import { formatValue, GoTime, isTrue, TemplateError, type Value } from "./template-values.ts";
 
 // The reference page docs/reference/logql.md is generated from these tables, and read-query.test.ts compares them with Loki 3.7.
-/**
- * Unsupported function (it reads the clock or the time zone database, creates structured values, or escapes for browsers) → its
- * alternative.
- */
+/** Unsupported function (reads the clock or time zones, creates structured values, or escapes for browsers) → its alternative. */
 export const REFUSED_FUNCTIONS: Readonly<Record<string, string>> = {
   now: "use __timestamp__: the answer must not depend on when the query runs",
   toDate: "use __timestamp__ or unixToTime",
@@ -46,7 +43,6 @@ export interface Command {
 }
 
 export interface Pipeline {
-  /** The variable to which the value is assigned. */
   readonly variable: string | undefined;
   readonly commands: readonly Command[];
 }
@@ -276,7 +272,6 @@ function createTemplateError(problem: string): Error {
   return wrongQuery(`invalid line template: ${problem}`);
 }
 
-/** The data that a template can read. */
 export interface Scope {
   readonly labels: ReadonlyMap<string, string>;
   readonly line: string;

@@ -3,9 +3,9 @@
 import { createParameterError } from "../../errors.ts";
 import { commaList, sql } from "../../engines/clickhouse/sql.ts";
 import { MAX_VOLUME_POINTS } from "../query-limits.ts";
-import { jsonOf } from "./answers.ts";
+import { encodeResult, seconds } from "./answers.ts";
 import { LabelSet } from "./entry.ts";
-import { rowsIn, rowsOf, streamsOf } from "./label-queries.ts";
+import { recordsIn, streamsOf } from "./label-queries.ts";
 import { findKeys, labelValue } from "./label-sql.ts";
 import type { Steps } from "./parameters.ts";
 import type { QueryContext, Selected } from "./range-points.ts";
@@ -18,11 +18,7 @@ interface VolumeRequest extends Selected {
 
 /** Bytes per label set, the largest first. */
 export async function volume(context: QueryContext, request: VolumeRequest): Promise<Buffer> {
-  const rows = await readVolumes(context, request, undefined);
-  return vectorOf(
-    request,
-    rows.map(({ labels, bytes }) => ({ metric: labels, bytes })),
-  );
+  return vectorOf(request, await readVolumes(context, request, undefined));
 }
 
 /** Bytes per label name, the largest first: all bytes of the streams that have the label. */
@@ -33,10 +29,8 @@ export async function volumePerLabelName(context: QueryContext, request: VolumeR
     for (const [name] of labels.entries)
       if (names.length === 0 || names.includes(name)) bytesOf.set(name, (bytesOf.get(name) ?? 0) + bytes);
   const sorted = [...bytesOf].sort(([a, bytesOfA], [b, bytesOfB]) => bytesOfB - bytesOfA || (a < b ? -1 : 1)).slice(0, request.limit);
-  return vectorOf(
-    request,
-    sorted.map(([name, bytes]) => ({ metric: { [name]: "" }, bytes })),
-  );
+  const volumes = sorted.map(([name, bytes]) => ({ labels: { [name]: "" }, bytes }));
+  return vectorOf(request, volumes);
 }
 
 /** Bytes per step and label set; the time of a point is the end of its step, as in Loki. Throws invalid_parameter. */
@@ -50,13 +44,13 @@ export async function volumeRange(context: QueryContext, request: VolumeRequest,
   const { start, end } = request.span;
   const endOf = (step: number): number => {
     const at = start + BigInt(step + 1) * steps.step;
-    return Number((at < end ? at : end) / 1_000_000n) / 1000;
+    return seconds(at < end ? at : end);
   };
   const result = rows.map(({ labels, perStep: [indexes, bytes] }) => ({
     metric: labels,
     values: indexes.map((step, index) => [endOf(step), String(bytes[index])]),
   }));
-  return jsonOf({ status: "success", data: { resultType: "matrix", result, stats: {} } });
+  return encodeResult("matrix", result);
 }
 
 interface Volume {
@@ -67,18 +61,16 @@ interface Volume {
 }
 
 /** `stepNs`: undefined if there is a single step. */
-async function readVolumes({ ask, orgId }: QueryContext, request: VolumeRequest, stepNs: bigint | undefined): Promise<Volume[]> {
+async function readVolumes(context: QueryContext, request: VolumeRequest, stepNs: bigint | undefined): Promise<Volume[]> {
   const names = namesOf(request);
-  const { from, where, blockRows } = rowsIn(orgId, request);
-  const keysOf = await findKeys(ask, names, { from, where: [where] }, blockRows);
+  const { from, where, blockRows, read } = recordsIn(context, request);
+  const keysOf = await findKeys(context.ask, names, { from, where: [where] }, blockRows);
   const values = commaList(["", ...names.map((name) => labelValue(name, keysOf))]);
   const step = stepNs === undefined ? sql`0` : sql`intDiv(toUnixTimestamp64Nano(time) - ${request.span.start}, ${stepNs})`;
-  const rows = await rowsOf<{ k: string[]; bytes: number; steps: Volume["perStep"] }>(
-    ask,
+  const rows = await read<{ k: string[]; bytes: number; steps: Volume["perStep"] }>(
     sql`SELECT [${values}] AS k, toFloat64(sum(length(message))) AS bytes,
         sumMap([toUInt32(${step})], [toFloat64(length(message))]) AS steps FROM ${from} WHERE ${where}
       GROUP BY k ORDER BY bytes DESC, k LIMIT ${request.limit}`,
-    blockRows,
   );
   return rows.map(({ k, bytes, steps: perStep }) => {
     const labels = names.map((name, index) => [name, k[index + 1] ?? ""] as const).filter(([, value]) => value !== "");
@@ -90,8 +82,7 @@ function namesOf({ labels, selectors }: VolumeRequest): readonly string[] {
   return labels.length > 0 ? labels : [...new Set(selectors.flatMap(({ selector }) => selector.map(({ name }) => name)))];
 }
 
-function vectorOf({ span }: VolumeRequest, volumes: readonly { metric: Record<string, string>; bytes: number }[]): Buffer {
-  const at = Number(span.end / 1_000_000n) / 1000;
-  const result = volumes.map(({ metric, bytes }) => ({ metric, value: [at, String(bytes)] }));
-  return jsonOf({ status: "success", data: { resultType: "vector", result, stats: {} } });
+function vectorOf({ span }: VolumeRequest, volumes: readonly Pick<Volume, "labels" | "bytes">[]): Buffer {
+  const result = volumes.map(({ labels, bytes }) => ({ metric: labels, value: [seconds(span.end), String(bytes)] }));
+  return encodeResult("vector", result);
 }
