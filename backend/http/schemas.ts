@@ -41,9 +41,14 @@ export function optionalSchema<T extends Properties>(properties: T) {
   return { type: "object", properties } as const;
 }
 
+/** A list of objects that have all of these properties. */
+export function listSchema(properties: Record<string, object>) {
+  return { type: "array", items: objectSchema(properties) } as const;
+}
+
 /** A 200 response with a list of objects that have all of these properties. */
 export function listResponse(properties: Record<string, object>) {
-  return { 200: { type: "array", items: objectSchema(properties) } } as const;
+  return { 200: listSchema(properties) } as const;
 }
 
 /** The UUID in lower case; undefined for any other text. */

@@ -80,9 +80,7 @@ export class TailRoute {
   }
 }
 
-/** The format of a tail. */
 export interface TailFormat {
-  /** The first chunk. */
   readonly begin: (events: readonly TailEvent[]) => string | Promise<string>;
   readonly events: (events: readonly TailEvent[]) => string | Promise<string>;
   readonly comment: string;

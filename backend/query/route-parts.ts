@@ -3,7 +3,7 @@ import type { TailRouteOptions } from "./log-tail-stream.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
 import type { Guards } from "../http/request-identity.ts";
 import type { SpanStore } from "../storage/traces/span-store.ts";
-import { objectSchema } from "../http/schemas.ts";
+import { objectSchema, TIME_SCHEMA } from "../http/schemas.ts";
 import type { LogStore } from "../storage/logs/log-store.ts";
 import type { JobRunner } from "./sandbox/sandbox.ts";
 
@@ -19,7 +19,7 @@ export const TRACE_ID = { type: "string", pattern: "^[0-9a-fA-F]{32}$", descript
 
 /** Schema of a span in GET /query/traces. */
 export const SPAN_SCHEMA = objectSchema({
-  Timestamp: { type: "string", format: "date-time" },
+  Timestamp: TIME_SCHEMA,
   TraceID: { type: "string" },
   SpanID: { type: "string" },
   ParentSpanID: { type: "string" },
@@ -37,9 +37,8 @@ export interface LogRouteOptions extends TailRouteOptions {
   readonly sandbox: JobRunner;
 }
 
-/** Schema of a record in a response. */
 export const LOG_SCHEMA = objectSchema({
-  timestamp: { type: "string", format: "date-time" },
+  timestamp: TIME_SCHEMA,
   level: { type: "string" },
   source: { type: "string" },
   message: { type: "string" },

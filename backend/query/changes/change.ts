@@ -64,7 +64,6 @@ export const POINTS = 12;
 /** Parts of the range, from its end, in which a change may have begun: all of it, its second half, its last quarter. */
 export const WINDOWS = [POINTS, POINTS / 2, POINTS / 4] as const;
 
-/** The last points of the range. */
 export function windowOf({ now: { startMs, endMs } }: Comparison, points: number): Span {
   return { startMs: endMs - ((endMs - startMs) / POINTS) * points, endMs };
 }
@@ -100,6 +99,15 @@ export function evidenceOf(path: string, range: Span, parameters: Record<string,
 export function linkTo(screen: string, parameters: Record<string, string | undefined>, range: Span, id?: string): string {
   const { start: from, end: to } = rangeParameters(range);
   return consoleAddress(screen, { ...parameters, from, to }, id);
+}
+
+export function sinceOf(ms: number | undefined): { since?: string } {
+  return ms === undefined ? {} : { since: new Date(ms).toISOString() };
+}
+
+/** A quoted value of the log query. */
+export function quote(text: string): string {
+  return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
 }
 
 /** 1.5, 12, 1,200: at most three significant digits. */

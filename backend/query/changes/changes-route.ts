@@ -10,22 +10,20 @@ import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
-import { answerReader, refuseUnknown } from "../page-route.ts";
+import { answerJson, type JsonQuery, refuseUnknown } from "../page-route.ts";
 import { MAX_CHANGES, MAX_CHANGES_HOURS, MAX_CHANGES_PART_MS, MIN_CHANGES_MINUTES } from "../query-limits.ts";
 import { findAuditChanges } from "./audit-changes.ts";
-import { type Change, CHANGE_KINDS, type Comparison, NothingBefore, rangeParameters } from "./change.ts";
+import { type Change, CHANGE_KINDS, type Comparison, NothingBefore, rangeParameters, sinceOf } from "./change.ts";
 import { type ChangeSources, findParts, telemetryParts } from "./find-changes.ts";
 import { rankChanges } from "./rank.ts";
 
 export interface ChangesRouteOptions extends ChangeSources {
-  /** The audit log. */
   readonly db: Kysely<AuditTables>;
   readonly answers: ResponseBudget;
   readonly guards: Pick<Guards, "reader">;
   /** URL of the console, for links; unset: links begin with `#/`. */
   readonly publicUrl: string | undefined;
   readonly now?: () => Date;
-  /** Time limit of each part. */
   readonly partMs?: number;
 }
 
@@ -105,7 +103,7 @@ export function registerChangesRoute(app: FastifyInstance, options: ChangesRoute
       refuseUnknown(request, PARAMETERS, []);
       const comparison = readComparison(request, now());
       const { service, limit } = request.query;
-      return answerReader(request, reply, answers, async (orgId, queryOptions) => {
+      const ask: JsonQuery = async (orgId, queryOptions) => {
         const { changes, missing } = await findChanges(request, options, { orgId, comparison, queryOptions });
         const wanted = service === undefined ? changes : changes.filter((change) => change.service === service);
         const ranked = rankChanges(wanted, comparison.now.endMs - comparison.now.startMs, limit);
@@ -115,9 +113,9 @@ export function registerChangesRoute(app: FastifyInstance, options: ChangesRoute
           changes: ranked.map((change) => answered(change, publicUrl)),
           missing,
         };
-        void reply.type("application/json; charset=utf-8");
-        return answers.send(orgId, reply, [Buffer.from(JSON.stringify(answer))]);
-      });
+        return [Buffer.from(JSON.stringify(answer))];
+      };
+      return answerJson(request, reply, { answers, ask });
     },
   });
 }
@@ -173,6 +171,10 @@ function reasonOf(request: FastifyRequest, error: unknown): string {
 }
 
 function answered({ since_ms: sinceMs, link, ...change }: Change, publicUrl: string): object {
-  const since = sinceMs === undefined ? {} : { since: new Date(sinceMs).toISOString() };
-  return { ...change, score: Math.round(change.score * 10) / 10, ...since, link: publicUrl === "" ? link : `${publicUrl}/${link}` };
+  return {
+    ...change,
+    score: Math.round(change.score * 10) / 10,
+    ...sinceOf(sinceMs),
+    link: publicUrl === "" ? link : `${publicUrl}/${link}`,
+  };
 }

@@ -31,7 +31,6 @@ interface FoundChanges {
   readonly failures: readonly { readonly part: string; readonly error: unknown }[];
 }
 
-/** Asks all parts at once. */
 export async function findParts(
   parts: Readonly<Record<string, Part>>,
   { partMs, optionsOf }: { readonly partMs: number; readonly optionsOf: (part: string) => QueryOptions },

@@ -9,6 +9,7 @@ import {
   linkTo,
   NothingBefore,
   POINTS,
+  quote,
   scoreOfRatio,
   WINDOWS,
   wholeOf,
@@ -102,8 +103,4 @@ function searchOf(source: string, example: string, pattern: string): string {
   const parts = pattern.split(GAP).map((part) => part.trim());
   const longest = parts.filter((part) => example.includes(part)).toSorted((a, b) => b.length - a.length)[0] ?? "";
   return [`source:${quote(source)}`, ...(longest === "" ? [] : [quote(longest)])].join(" ");
-}
-
-function quote(text: string): string {
-  return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
 }

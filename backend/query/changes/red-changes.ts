@@ -6,7 +6,6 @@ import { BUCKETS_PER_DOUBLING, upperBoundMs } from "../../storage/traces/span-hi
 import { type Change, type Comparison, evidenceOf, figure, linkTo, POINTS, scoreOfRatio, WINDOWS, wholeOf, windowOf } from "./change.ts";
 import { compareCounts, compareProportions, discoveries, dispersionOfCounts, dispersionOfShares, sum } from "./statistics.ts";
 
-/** A service calls another one. */
 export interface Call {
   readonly client: string;
   readonly server: string;
@@ -46,12 +45,10 @@ class Series {
     }
   }
 
-  /** The last points. */
   last(points: number): { calls: number; errors: number } {
     return { calls: sum(this.calls.slice(-points)), errors: sum(this.errors.slice(-points)) };
   }
 
-  /** The buckets of the last points. */
   durations(points: number): Map<number, number> {
     const durations = new Map<number, number>();
     for (const buckets of this.buckets.slice(-points))
@@ -73,7 +70,6 @@ type RedKind = "errors" | "latency" | "rate";
 interface Test {
   readonly kind: RedKind;
   readonly pair: Pair;
-  /** Points of the window. */
   readonly points: number;
   readonly p: number;
   readonly before: number;

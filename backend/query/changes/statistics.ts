@@ -5,7 +5,6 @@
 /** Share of false changes among those that are reported, at most (Benjamini and Hochberg, 1995). */
 export const FALSE_DISCOVERY_RATE = 0.01;
 
-/** Events out of trials. */
 export interface Proportion {
   readonly hits: number;
   readonly trials: number;

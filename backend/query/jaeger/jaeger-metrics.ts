@@ -84,7 +84,6 @@ function describeFamily(name: FamilyName, { isByOperation }: FamilyFilter, quant
   return Buffer.from(`${JSON.stringify(described).slice(0, -1)},"metrics":`);
 }
 
-/** Throws ApiError invalid_parameter that names the parameter. */
 function readFilter(name: FamilyName, query: Query, nowMs: number): FamilyFilter {
   const services = [query["service"] ?? []].flat();
   if (services.length === 0) throw createParameterError("service", "is required");

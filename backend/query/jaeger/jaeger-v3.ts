@@ -105,7 +105,6 @@ function parameter(query: Query, name: string): string | undefined {
   return value || undefined;
 }
 
-/** Throws ApiError invalid_parameter that names the parameter. */
 function readSearch(query: Query): TraceFilter {
   const read = (name: string) => parameter(query, `query.${name}`);
   if (read("filter") !== undefined) throw createParameterError("query.filter", "expressions are not supported; use query.attributes");

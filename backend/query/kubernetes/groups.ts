@@ -6,7 +6,6 @@ export interface GroupRow extends Usage {
   readonly cluster?: string;
   readonly namespace?: string;
   readonly name: string;
-  /** The kind of a workload. */
   readonly workload?: Owner["kind"];
   state: string;
   health: Health;
@@ -14,7 +13,6 @@ export interface GroupRow extends Usage {
   unhealthy_pods: number;
   restarts: number;
   recent_restarts: number;
-  /** Replicas of a workload. */
   desired?: number;
   available?: number;
   failed?: number;

@@ -8,7 +8,7 @@ import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
-import { answerReader, refuseUnknown } from "../page-route.ts";
+import { answerJson, type JsonQuery, refuseUnknown } from "../page-route.ts";
 import { MAX_KUBERNETES_ROWS, MAX_OBJECT_NAME_LENGTH } from "../query-limits.ts";
 import { NODE_COLUMNS, POD_COLUMNS, readCells, type Scope, WORKLOAD_COLUMNS, WORKLOAD_KINDS } from "./cluster-state.ts";
 import { buildGroups, type GroupRow, readOwners } from "./groups.ts";
@@ -114,7 +114,7 @@ export function registerKubernetesRoute(app: FastifyInstance, { metrics, answers
     handler: async (request: KubernetesRequest, reply: FastifyReply) => {
       refuseUnknown(request, PARAMETERS, []);
       const { query } = request;
-      return answerReader(request, reply, answers, async (orgId, options) => {
+      const ask: JsonQuery = async (orgId, options) => {
         options.admit?.();
         const { rows, isTruncated } = await readObjects(metrics, orgId, query, options);
         const count = (health: Health): number => rows.filter((row) => row.health === health).length;
@@ -124,14 +124,13 @@ export function registerKubernetesRoute(app: FastifyInstance, { metrics, answers
           health: { bad: count("bad"), warning: count("warning"), ok: count("ok") },
           truncated: isTruncated || rows.length > query.limit,
         };
-        void reply.type("application/json; charset=utf-8");
-        return answers.send(orgId, reply, [Buffer.from(JSON.stringify(answer))]);
-      });
+        return [Buffer.from(JSON.stringify(answer))];
+      };
+      return answerJson(request, reply, { answers, ask });
     },
   });
 }
 
-/** Throws ApiError as MetricsStore.query does. */
 async function readObjects(
   metrics: Pick<MetricsStore, "query">,
   orgId: string,

@@ -52,7 +52,6 @@ const POD_REASONS: readonly string[] = ["", "Evicted", "NodeAffinity", "NodeLost
 const HARMLESS = new Set(["ContainerCreating", "PodInitializing"]);
 const COMPLETED = "Completed";
 
-/** Facts about a pod from which its state follows. */
 interface Facts {
   row: PodRow;
   phase: number;

@@ -13,7 +13,6 @@ export type Parameters = Readonly<Record<string, string | number | boolean | rea
 /** Sends a GET request to a route of this backend and returns its JSON. Throws RouteError. */
 export type Ask = (path: string, parameters?: Parameters) => Promise<unknown>;
 
-/** The answer of a route that failed. */
 export class RouteError extends Error {
   readonly status: number;
   readonly code: string;
@@ -114,7 +113,6 @@ function millisecondsOf(name: string, time: string): number {
   return Number(readTime(name, time)) / 1e6;
 }
 
-/** The screen of the console with this range. */
 export function screenLink(screen: string, query: ConsoleQuery, { start, end }: Range, id?: string): string {
   return consoleAddress(screen, { ...query, from: start, to: end }, id);
 }

@@ -10,7 +10,7 @@ import { type RangeFilter, SAMPLED_RECORDS } from "../../storage/logs/counts.ts"
 import { filterSchema } from "./log-filter-parameters.ts";
 import { countedFilter, readSelection } from "./log-selection.ts";
 import type { LogRouteOptions } from "../route-parts.ts";
-import { objectSchema } from "../../http/schemas.ts";
+import { listSchema, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 
 const { start, end } = PAGE_PARAMETERS;
 const FIELDS_SCHEMA = filterSchema({ start, end });
@@ -36,19 +36,16 @@ const PATTERNS_SCHEMA = filterSchema({
 const PATTERNS_ANSWER = objectSchema({
   records: { type: "integer", description: "records that match" },
   sampled_one_of: { type: "integer", description: "one of this number of periods was read; 1: all were read, and counts are exact" },
-  patterns: {
-    type: "array",
-    items: objectSchema({
-      pattern: { type: "string", description: "the first line of its messages, with <_> for the parts that differ" },
-      count: { type: "integer", description: "records, estimated if a sample was read" },
-      example: { type: "string", description: "the first line of one of the messages" },
-    }),
-  },
+  patterns: listSchema({
+    pattern: { type: "string", description: "the first line of its messages, with <_> for the parts that differ" },
+    count: { type: "integer", description: "records, estimated if a sample was read" },
+    example: { type: "string", description: "the first line of one of the messages" },
+  }),
 });
 
 const INTERVAL_SCHEMA = objectSchema({
-  start: { type: "string", format: "date-time" },
-  end: { type: "string", format: "date-time", description: "start of the next interval; for the last one, the end of the range" },
+  start: TIME_SCHEMA,
+  end: { ...TIME_SCHEMA, description: "start of the next interval; for the last one, the end of the range" },
   counts: {
     type: "object",
     additionalProperties: { type: "integer" },
@@ -59,10 +56,7 @@ const INTERVAL_SCHEMA = objectSchema({
 const FIELD_SCHEMA = objectSchema({
   name: { type: "string", description: "level, source, host_id, node, scope, or label.<key>" },
   records: { type: "integer", description: "records with this field, of those that were read; every record has a level" },
-  values: {
-    type: "array",
-    items: { type: "object", required: ["value", "count"], properties: { value: { type: "string" }, count: { type: "integer" } } },
-  },
+  values: listSchema({ value: { type: "string" }, count: { type: "integer" } }),
 });
 
 export function registerCountRoutes(

@@ -28,7 +28,7 @@ export interface FilterParameters {
   [notLabel: `not_label.${string}`]: Repeatable;
 }
 
-const REPEATABLE = { anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] };
+export const REPEATABLE = { anyOf: [{ type: "string" }, { type: "array", items: { type: "string" } }] };
 
 const FILTER_PARAMETERS = {
   query: {
@@ -72,7 +72,6 @@ export function filterSchema(others: Record<string, object>) {
   };
 }
 
-/** The schema of an object with only these filters. */
 export const FILTER_SCHEMA = {
   type: "object",
   properties: FILTER_PARAMETERS,

@@ -7,7 +7,7 @@ import { CONNECTIONS, type EdgeRow } from "../../storage/traces/graph.ts";
 import { KINDS, minutesOf, type RedFilter, type RedKind } from "../../storage/traces/red.ts";
 import { answerJson, type JsonQuery, refuseUnknown } from "../page-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
-import { objectSchema } from "../../http/schemas.ts";
+import { listSchema, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "number" } as const;
@@ -24,12 +24,9 @@ const FIGURES = {
   p99_ms: milliseconds,
 };
 
-const described = (properties: Record<string, object>) =>
-  arrayOf({ type: "object", required: Object.keys(properties), properties: { ...properties } });
-
-const SERVICES = described({
+const SERVICES = listSchema({
   service: text,
-  operations: arrayOf(objectSchema({ operation: text, kinds: arrayOf(text) })),
+  operations: listSchema({ operation: text, kinds: arrayOf(text) }),
   ...FIGURES,
   series: {
     type: "object",
@@ -38,9 +35,8 @@ const SERVICES = described({
     description: "one element for each point, oldest first",
   },
 });
-const OPERATIONS = described({ operation: text, kind: text, ...FIGURES });
-const dateTime = { type: "string", format: "date-time" };
-const POINTS = described({ start: dateTime, end: dateTime, ...FIGURES });
+const OPERATIONS = listSchema({ operation: text, kind: text, ...FIGURES });
+const POINTS = listSchema({ start: TIME_SCHEMA, end: TIME_SCHEMA, ...FIGURES });
 
 const { start, end } = PAGE_PARAMETERS;
 const points = {
@@ -126,7 +122,7 @@ const EDGE = {
   p99_ms: number,
 };
 const NODE = { name: text, kind: { type: "string", enum: ["service", "database", "queue", "external"] } };
-const GRAPH = { type: "object", required: ["nodes", "edges"], properties: { nodes: described(NODE), edges: described(EDGE) } };
+const GRAPH = objectSchema({ nodes: listSchema(NODE), edges: listSchema(EDGE) });
 
 export function registerServicesRoute(app: FastifyInstance, options: TraceRouteOptions): void {
   const { store, answers, guards, now = () => new Date() } = options;
@@ -152,8 +148,7 @@ export function registerServicesRoute(app: FastifyInstance, options: TraceRouteO
 function readRedFilter(request: FastifyRequest<RedRequest>, now: Date): RedFilter {
   const { range } = readPage(request, now);
   const { points: count = 30, kind: kinds = "entry", operation: name } = request.query;
-  const { startS, endS } = minutesOf(range.start ?? 0n, range.end ?? 0n);
-  return { startS, endS, points: count, kind: kinds, service: request.params.service, operation: name };
+  return { ...minutesOf(range.start ?? 0n, range.end ?? 0n), points: count, kind: kinds, service: request.params.service, operation: name };
 }
 
 function registerGraphRoute(app: FastifyInstance, { store, answers, guards, now = () => new Date() }: TraceRouteOptions): void {

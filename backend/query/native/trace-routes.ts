@@ -9,7 +9,7 @@ import { SPAN_SCHEMA, TRACE_ID, type TraceRouteOptions } from "../route-parts.ts
 import { registerSearchRoute } from "./trace-search-route.ts";
 import { registerServicesRoute } from "./services-route.ts";
 import { registerTraceStatistics } from "./trace-statistics-routes.ts";
-import { objectSchema, optionalSchema } from "../../http/schemas.ts";
+import { listSchema, objectSchema, optionalSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import { ApiError } from "../../errors.ts";
 import { TRACE_PAGE_SPANS } from "../../storage/traces/span-fields.ts";
 
@@ -54,14 +54,13 @@ export function registerTraceRoutes(app: FastifyInstance, options: TraceRouteOpt
 
 const text = { type: "string" } as const;
 const attributes = { type: "object", additionalProperties: text } as const;
-const arrayOf = (properties: Record<string, object>) => ({ type: "array", items: objectSchema(properties) });
 
 const WHOLE_SPAN_SCHEMA = objectSchema([...SPAN_SCHEMA.required, "Kind", "StatusMessage", "Events", "Links", "Scope"], {
   ...SPAN_SCHEMA.properties,
   Kind: { type: "string", description: "UNSPECIFIED, INTERNAL, SERVER, CLIENT, PRODUCER or CONSUMER" },
   StatusMessage: text,
-  Events: arrayOf({ Timestamp: { type: "string", format: "date-time" }, Name: text, Attributes: attributes }),
-  Links: arrayOf({ TraceID: text, SpanID: text, TraceState: text, Attributes: attributes }),
+  Events: listSchema({ Timestamp: TIME_SCHEMA, Name: text, Attributes: attributes }),
+  Links: listSchema({ TraceID: text, SpanID: text, TraceState: text, Attributes: attributes }),
   Scope: { type: "object", properties: { Name: text, Version: text } },
 });
 

@@ -7,13 +7,13 @@ import { answerPage, readPrefixed, refuseUnknown } from "../page-route.ts";
 import { PAGE_PARAMETERS, type PageParameters, readPage } from "../../storage/page.ts";
 import { readComparisons, type SpanConditions, TRACE_ORDERS, type TraceOrder } from "../../storage/traces/search.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
-import { objectSchema } from "../../http/schemas.ts";
+import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
+import { REPEATABLE } from "./log-filter-parameters.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "number" } as const;
 const LABELS = "label.";
 
-/** The spans to search for. */
 export interface SpanParameters {
   service?: string;
   operation?: string;
@@ -33,6 +33,9 @@ export const MILLISECONDS = "^\\d{1,12}(\\.\\d{1,6})?$";
 
 const duration = (meaning: string) => ({ ...text, pattern: MILLISECONDS, description: `${meaning} in milliseconds, such as 250 or 0.5` });
 
+/** Other names are rejected by name (page-route.ts). */
+export const LABEL_PARAMETERS = { "^label\\.": REPEATABLE };
+
 export const SPAN_PARAMETERS = {
   service: { ...text, description: "service.name of the sender" },
   operation: { ...text, description: "name of the span" },
@@ -40,7 +43,7 @@ export const SPAN_PARAMETERS = {
   max_duration_ms: duration("span duration"),
   error: { type: "boolean", default: false, description: "true: only spans whose status is ERROR" },
   where: {
-    anyOf: [text, { type: "array", items: text }],
+    ...REPEATABLE,
     description: "a comparison with an attribute, repeatable up to 20 times: key=value, key!=value, key>=500, key<0.5, key (exists), !key",
     examples: ["http.response.status_code>=500"],
   },
@@ -60,15 +63,14 @@ const QUERY_SCHEMA = {
     },
     ...PAGE_PARAMETERS,
   },
-  // Other names are rejected by name (page-route.ts).
-  patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } },
+  patternProperties: LABEL_PARAMETERS,
 };
 
 const TRACE_SCHEMA = objectSchema({
   trace_id: text,
   root_service: text,
   root_operation: text,
-  start: { type: "string", format: "date-time" },
+  start: TIME_SCHEMA,
   duration_ms: number,
   spans: number,
   errors: number,

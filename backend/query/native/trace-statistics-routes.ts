@@ -7,17 +7,13 @@ import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";
 import type { StatisticsFilter } from "../../storage/traces/span-statistics.ts";
 import type { SpanStatistic } from "../../storage/traces/span-store.ts";
 import { answerJson, refuseUnknown } from "../page-route.ts";
-import { MILLISECONDS, nanosecondsOf, SPAN_PARAMETERS, type SpanParameters, spanOf } from "./trace-search-route.ts";
+import { listSchema, TIME_SCHEMA } from "../../http/schemas.ts";
+import { LABEL_PARAMETERS, MILLISECONDS, nanosecondsOf, SPAN_PARAMETERS, type SpanParameters, spanOf } from "./trace-search-route.ts";
 import type { TraceRouteOptions } from "../route-parts.ts";
 
 const text = { type: "string" } as const;
 const number = { type: "number" } as const;
 const { start, end } = PAGE_PARAMETERS;
-const rows = (properties: Record<string, object>) => ({
-  type: "array",
-  items: { type: "object", required: Object.keys(properties), properties },
-});
-const dateTime = { type: "string", format: "date-time" } as const;
 
 interface StatisticsParameters extends SpanParameters {
   start?: string;
@@ -42,10 +38,10 @@ const ROUTES: readonly StatisticsRoute[] = [
     description:
       "Reads the newest 20,000 matching spans: at most 100 fields, and 20 values of each. Names and values above 256 bytes are left out.",
     parameters: {},
-    response: rows({
+    response: listSchema({
       name: text,
       spans: { type: "integer", description: "spans with this field, of those that were read; every span has a service" },
-      values: rows({ value: text, count: { type: "integer" } }),
+      values: listSchema({ value: text, count: { type: "integer" } }),
     }),
     statistic: "spanFacets",
   },
@@ -54,7 +50,13 @@ const ROUTES: readonly StatisticsRoute[] = [
     summary: "Counts and durations of matching spans over time",
     description: "Each point covers a whole number of minutes; buckets end at 2^(n/4) ms.",
     parameters: { points: { type: "integer", minimum: 1, maximum: 500, default: 60 } },
-    response: rows({ start: dateTime, end: dateTime, spans: number, errors: number, buckets: rows({ max_ms: number, count: number }) }),
+    response: listSchema({
+      start: TIME_SCHEMA,
+      end: TIME_SCHEMA,
+      spans: number,
+      errors: number,
+      buckets: listSchema({ max_ms: number, count: number }),
+    }),
     statistic: "durationHeatmap",
   },
   {
@@ -69,7 +71,7 @@ const ROUTES: readonly StatisticsRoute[] = [
         description: "compare spans that took at least this long; default: compare spans with an error",
       },
     },
-    response: rows({
+    response: listSchema({
       name: text,
       value: text,
       compared: number,
@@ -90,11 +92,7 @@ export function registerTraceStatistics(app: FastifyInstance, { store, answers, 
       limited: "filtered",
       summary,
       description,
-      query: {
-        type: "object",
-        properties: knownParameters,
-        patternProperties: { "^label\\.": { anyOf: [text, { type: "array", items: text }] } },
-      },
+      query: { type: "object", properties: knownParameters, patternProperties: LABEL_PARAMETERS },
       response: { 200: response },
       handler: async (request: FastifyRequest<{ Querystring: StatisticsParameters }>, reply: FastifyReply) => {
         refuseUnknown(request, knownParameters, ["label."]);

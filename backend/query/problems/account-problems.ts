@@ -1,11 +1,12 @@
 // Problems that the accounts database shows: agents that are silent, keys that were not renewed, and tokens that expire soon. Each list is
 // limited in rows.
+import { consoleAddress } from "../../client/console-address.ts";
 import type { Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import type { EnrolmentTables } from "../../tenants/enrolment/enrolment-tables.ts";
 import { isOnline } from "../../tenants/enrolment/heartbeats.ts";
-import { linkTo, type Problem, type Problems } from "./problem.ts";
+import type { Problem, Problems } from "./problem.ts";
 
 export type ProblemTables = Pick<EnrolmentTables, "hosts" | "clusters" | "cluster_nodes" | "api_keys" | "ingest_tokens"> &
   Pick<AccountTables, "read_tokens">;
@@ -96,7 +97,7 @@ function describeSilent(members: readonly Agent[]): Problem {
           .join(", "),
     sinceMs: lastHeartbeat?.getTime(),
     action: isOne ? (cluster === undefined ? "Host" : "Node") : "Cluster",
-    link: isOne ? linkTo("entity", entity, name) : linkTo("entity", { kind: "cluster" }, cluster),
+    link: isOne ? consoleAddress("entity", entity, name) : consoleAddress("entity", { kind: "cluster" }, cluster),
   };
 }
 
@@ -121,7 +122,7 @@ async function findOldKeys(db: Kysely<ProblemTables>, orgId: string, nowMs: numb
     detail: "agents renew it after 30 days by default",
     sinceMs: at.getTime() + OLD_KEY_MS / 2,
     action: "Fleet",
-    link: linkTo("fleet"),
+    link: consoleAddress("fleet"),
   }));
 }
 
@@ -150,7 +151,7 @@ async function findExpiring(db: Kysely<ProblemTables>, orgId: string, nowMs: num
         score: hours < 24 ? 74 : 58,
         title: `${kind} ${name} expires in ${left}`,
         action: "Tokens",
-        link: linkTo("settings", { part: "credentials" }),
+        link: consoleAddress("settings", { part: "credentials" }),
       });
     }
   }

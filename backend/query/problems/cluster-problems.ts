@@ -1,7 +1,9 @@
 // Problems of Kubernetes: unhealthy pods, one problem for all pods of a workload, and nodes that are not ready or under pressure.
+import { consoleAddress } from "../../client/console-address.ts";
+import { quote } from "../changes/change.ts";
 import type { GroupRow } from "../kubernetes/groups.ts";
 import type { PodRow } from "../kubernetes/pods.ts";
-import { linkTo, type Problem, type Problems, quote } from "./problem.ts";
+import type { Problem, Problems } from "./problem.ts";
 
 export interface ClusterState {
   readonly pods: readonly PodRow[];
@@ -28,7 +30,7 @@ function describeNode({ cluster, name, state, unhealthy_pods: unhealthy, pods }:
     title: `node ${name} is ${state === "NotReady" ? "not ready" : `in state ${state}`}`,
     detail: unhealthy > 0 ? `${unhealthy} of its ${pods} pods are unhealthy` : `of cluster ${cluster ?? ""}`,
     action: "Node",
-    link: linkTo("entity", { kind: "node", cluster }, name),
+    link: consoleAddress("entity", { kind: "node", cluster }, name),
   };
 }
 
@@ -74,6 +76,6 @@ function nextStep({ cluster, namespace, name, last_run: run }: PodRow): Pick<Pro
   ];
   const q = labels.map(([key, value = ""]) => `label.${key}:${quote(value)}`).join(" ");
   return run
-    ? { action: "Last lines", link: linkTo("logs", { q, from: "24h" }) }
-    : { action: "Events", link: linkTo("logs", { q: `source:kubernetes-events ${q}`, from: "24h" }) };
+    ? { action: "Last lines", link: consoleAddress("logs", { q, from: "24h" }) }
+    : { action: "Events", link: consoleAddress("logs", { q: `source:kubernetes-events ${q}`, from: "24h" }) };
 }

@@ -1,10 +1,11 @@
 // Problems that metrics show now: firing alerts, objectives whose error budget is used too fast, and file systems and volumes that are full
 // or will be. One query, as cluster-state.ts.
+import { consoleAddress } from "../../client/console-address.ts";
 import type { QueryOptions } from "../../admission/query-queue.ts";
 import { alertAddress } from "../../client/alert-address.ts";
 import type { MetricsStore } from "../../storage/metrics/metric-store.ts";
 import { type Cell, type Labels, readCells } from "../kubernetes/cluster-state.ts";
-import { linkTo, percent, type Problem } from "./problem.ts";
+import { percent, type Problem } from "./problem.ts";
 
 const MAX_OF_KIND = 50;
 const DAY_S = 86_400;
@@ -81,7 +82,7 @@ function describeObjectives(cells: readonly Cell[], sinceS: ReadonlyMap<string, 
       detail: fastest && budget && `${percent(Math.max(0, budget.value))} of the budget left`,
       sinceMs: since && since * 1000,
       action: "Objective",
-      link: linkTo("slos", {}, id),
+      link: consoleAddress("slos", {}, id),
     };
   });
 }
@@ -124,8 +125,8 @@ function describeAlert(labels: Labels, sinceS: number | undefined): Problem {
 }
 
 function placeOf({ k8s_cluster_name: cluster, k8s_node_name: name, host_id: hostId, node = "" }: Labels): { name: string; link: string } {
-  if (name) return { name, link: linkTo("entity", { kind: "node", cluster }, name) };
-  return { name: node, link: linkTo("entity", { kind: "host", host: hostId }, node) };
+  if (name) return { name, link: consoleAddress("entity", { kind: "node", cluster }, name) };
+  return { name: node, link: consoleAddress("entity", { kind: "host", host: hostId }, node) };
 }
 
 function describeDisk({ labels, value }: Cell): Problem {
@@ -157,6 +158,6 @@ function describeVolume({ labels, value }: Cell): Problem {
     score: value > 0.95 ? 94 : 83,
     title: `volume ${volume} of pod ${namespace}/${pod} is ${percent(value)} full`,
     action: "Pod",
-    link: linkTo("entity", { kind: "pod", cluster, namespace }, pod),
+    link: consoleAddress("entity", { kind: "pod", cluster, namespace }, pod),
   };
 }

@@ -1,6 +1,5 @@
 // Defines what GET /query/problems returns: what is wrong now, each with one sentence, its cause as far as it is known, and the screen to
 // open next.
-import { consoleAddress, type ConsoleQuery } from "../../client/console-address.ts";
 
 export const PROBLEM_KINDS = ["agent", "alert", "credential", "disk", "logs", "node", "pod", "resource", "service", "slo"] as const;
 
@@ -24,15 +23,6 @@ export interface Problems {
   readonly problems: readonly Problem[];
   /** How many objects there are, and how many of them have a problem. */
   readonly totals: Readonly<Record<string, readonly [total: number, withProblem: number]>>;
-}
-
-export function linkTo(screen: string, query: ConsoleQuery = {}, id?: string): string {
-  return consoleAddress(screen, query, id);
-}
-
-/** A quoted value of the log query. */
-export function quote(text: string): string {
-  return `"${text.replaceAll(/["\\]/g, "\\$&")}"`;
 }
 
 export function percent(share: number): string {

@@ -8,11 +8,11 @@ import type { Guards } from "../../http/request-identity.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
-import { type Change, CHANGE_KINDS } from "../changes/change.ts";
+import { type Change, CHANGE_KINDS, sinceOf } from "../changes/change.ts";
 import { NODE_COLUMNS, POD_COLUMNS, readCells, WORKLOAD_COLUMNS } from "../kubernetes/cluster-state.ts";
 import { buildGroups, readOwners } from "../kubernetes/groups.ts";
 import { buildPods } from "../kubernetes/pods.ts";
-import { answerReader, refuseUnknown } from "../page-route.ts";
+import { answerJson, type JsonQuery, refuseUnknown } from "../page-route.ts";
 import { MAX_PROBLEMS } from "../query-limits.ts";
 import { findAccountProblems, type ProblemTables } from "./account-problems.ts";
 import type { ChangeSources } from "../changes/find-changes.ts";
@@ -83,7 +83,7 @@ export function registerProblemsRoute(app: FastifyInstance, options: ProblemsRou
     documented: { response: { 200: ANSWER } },
     handler: async (request: ProblemsRequest, reply: FastifyReply) => {
       refuseUnknown(request, PARAMETERS, []);
-      return answerReader(request, reply, answers, async (orgId, queryOptions) => {
+      const ask: JsonQuery = async (orgId, queryOptions) => {
         queryOptions.admit?.();
         const found = await findProblems(request, { ...options, recent }, orgId, queryOptions);
         const ranked = found.problems.toSorted(byImportance);
@@ -99,9 +99,9 @@ export function registerProblemsRoute(app: FastifyInstance, options: ProblemsRou
             .map(answeredChange),
           missing: found.missing,
         };
-        void reply.type("application/json; charset=utf-8");
-        return answers.send(orgId, reply, [Buffer.from(JSON.stringify(answer))]);
-      });
+        return [Buffer.from(JSON.stringify(answer))];
+      };
+      return answerJson(request, reply, { answers, ask });
     },
   });
 }
@@ -178,10 +178,9 @@ async function findProblems(
 }
 
 function answeredChange({ kind, title, since_ms: sinceMs, link }: Change): object {
-  return { kind, title, link, ...(sinceMs !== undefined && { since: new Date(sinceMs).toISOString() }) };
+  return { kind, title, link, ...sinceOf(sinceMs) };
 }
 
 function answered({ sinceMs, score, ...problem }: Problem): object {
-  const since = sinceMs === undefined ? {} : { since: new Date(sinceMs).toISOString() };
-  return { ...problem, score: Math.round(score * 10) / 10, ...since };
+  return { ...problem, score: Math.round(score * 10) / 10, ...sinceOf(sinceMs) };
 }

@@ -73,7 +73,6 @@ const EXEMPLARS = {
   }),
 };
 
-/** Declares `query_exemplars`. */
 export function declareExemplars(method: "GET" | "POST"): RouteDeclaration {
   const parameters = { type: "object", properties: { query: text("PromQL or MetricsQL"), ...range } };
   return {

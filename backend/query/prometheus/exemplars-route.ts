@@ -42,7 +42,6 @@ export function createExemplarsRoutes({ spans, answers }: ExemplarsRouteOptions)
   ];
 }
 
-/** Throws ApiError invalid_parameter and query_too_expensive. */
 function readSelectors(query: string): ExemplarSelector[] {
   if (Buffer.byteLength(query) > MAX_EXEMPLAR_QUERY_BYTES)
     throw new ApiError("query_too_expensive", `query: the expression is longer than ${MAX_EXEMPLAR_QUERY_BYTES} bytes`);
@@ -55,7 +54,6 @@ function readSelectors(query: string): ExemplarSelector[] {
   return selectors;
 }
 
-/** Throws ApiError invalid_parameter. */
 function readRange(parameters: URLSearchParams): { start: bigint; end: bigint } {
   const endMs = timeOf("end", parameters, Date.now());
   const startMs = timeOf("start", parameters, endMs - DEFAULT_RANGE_MS);

@@ -7,10 +7,7 @@ export interface SandboxLimits {
   readonly processes: number;
   /** CPU time of one job. A query ends itself after 5 s of computing (loki/regex.ts), with a better message. */
   readonly cpuMs: number;
-  /**
-   * Wall-clock time of one job, excluding the time that it waits for rows. It applies on machines without /proc, and to a process that
-   * sleeps.
-   */
+  /** Wall-clock time of one job without its waits for rows: for machines without /proc, and for a process that sleeps. */
   readonly wallMs: number;
   /** V8's own limit. A process that exceeds it aborts, without affecting any other. */
   readonly heapMib: number;

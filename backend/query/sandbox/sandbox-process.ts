@@ -20,10 +20,7 @@ const TICK_MS = 10;
 /** Bytes of the engine's result per message. */
 const PIECE_BYTES = 1024 * 1024;
 
-/**
- * CPU time and memory of a child process from /proc, because a busy process cannot respond. Undefined if it does not exist, or on systems
- * other than Linux.
- */
+/** CPU time and memory of a child from /proc, because a busy process cannot respond. Undefined if it has ended, and without Linux. */
 export function readProcessUsage(pid: number): ProcessUsage | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
@@ -40,7 +37,6 @@ export function readProcessUsage(pid: number): ProcessUsage | undefined {
 /** Why a process was killed, or exited while it had a job. */
 export type KillReason = "cpu_time" | "no_progress" | "memory" | "crash" | "client_gone";
 
-/** Returns the rows of a statement. */
 export type Answer = (question: Question) => Promise<Buffer>;
 
 interface RunningJob {

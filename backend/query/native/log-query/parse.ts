@@ -208,9 +208,7 @@ class Parser {
     return { kind: "text", text: word.text };
   }
 
-  /**
-   * Whether a value that begins with `/` is a regular expression, which ends with `/`; otherwise it is a path such as `/var/log/app.log`.
-   */
+  /** Whether a value that begins with `/` also ends with one, as a regular expression; otherwise it is a path: `/var/log/app.log`. */
   #isRegex(): boolean {
     const quoted = quotedAt(this.#text, this.#at);
     return quoted !== undefined && /^([\s),]|$)/.test(this.#text.slice(quoted.end, quoted.end + 1));

@@ -5,10 +5,7 @@ export interface Quoted {
   readonly end: number;
 }
 
-/**
- * The text between the quote at `start` and the next one. Undefined if there is none. A backslash escapes the quote; other backslashes are
- * kept.
- */
+/** The text between the quote at `start` and the next, undefined if there is none. A backslash escapes a quote; others are kept. */
 export function quotedAt(query: string, start: number): Quoted | undefined {
   const sign = query[start];
   let text = "";
