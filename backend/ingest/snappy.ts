@@ -1,6 +1,5 @@
 // Decompresses Snappy's block format, which Loki push and Prometheus remote write use (google/snappy, format_description.txt). Invariant:
-// the declared length is checked first, and nothing is allocated beyond it; the result has exactly that length, and malformed input throws
-// `malformed_body`.
+// the declared length is checked first, and nothing is allocated beyond it; the result has that length, or `malformed_body` is thrown.
 import { ApiError } from "../errors.ts";
 import { MAX_BODY_BYTES } from "./ingest-limits.ts";
 

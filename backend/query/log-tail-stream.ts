@@ -1,6 +1,5 @@
 // Counts, begins and streams tails, as server-sent events by default. A tail queries after records were stored, at most once per second;
-// while no records arrive, it only checks the credential. Invariant: the stream ends with its client, its credential or the process, or if
-// the reader stops reading.
+// while no records arrive, it only checks the credential. Invariant: it ends with its client, credential or process, or without reading.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { Wakeup } from "../../common/loop.ts";
 import { ApiError } from "../errors.ts";

@@ -1,6 +1,5 @@
 // Stores files next to a log for an operator to inspect: records that the engine permanently refused, and damaged segments. Invariant: they
-// take at most MAX_DEAD_LETTER_BYTES and MAX_DEAD_LETTER_FILES, damaged segments at most half of the bytes. Deleting files frees the
-// space again.
+// take at most MAX_DEAD_LETTER_BYTES and MAX_DEAD_LETTER_FILES, damaged segments at most half of the bytes. Deleted files free space.
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { link, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";

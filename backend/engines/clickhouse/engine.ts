@@ -1,5 +1,4 @@
-// Defines the interface that embedded ClickHouse and a ClickHouse server share. Invariant: failures are the engine's own errors; clickhouse-client.ts
-// classifies them.
+// What embedded ClickHouse and a server share. Invariant: failures are the engine's own errors, which clickhouse-client.ts classifies.
 import type { LabelLimits } from "../../admission/limited-labels.ts";
 import type { NativeColumns, NativeRows } from "./native-block.ts";
 

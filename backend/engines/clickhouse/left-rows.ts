@@ -1,6 +1,5 @@
 // Reports acknowledged rows in the journal of an embedded engine that was replaced by a ClickHouse server, because no other code reads that
-// journal. Invariant: the files stay unchanged. Only the embedded engine knows which rows its tables already have, so they are not sent to
-// the server.
+// journal. Invariant: the files stay unchanged: only the embedded engine knows which rows its tables have, so the server gets none.
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../../log.ts";

@@ -1,6 +1,5 @@
 // Tracks rows of all tables that are acknowledged but not committed yet; a query commits them first. Invariant: a query that starts after
-// an acknowledgement sees its rows, unless the engine refuses them. Tables that a query does not name, and organisations without pending
-// rows, cost it nothing.
+// an acknowledgement sees its rows, unless the engine refuses them. Other tables, and organisations without pending rows, cost nothing.
 import { join } from "node:path";
 import type { Log } from "../../log.ts";
 import type { Deletions } from "../append-log/dead-letters.ts";

@@ -1,5 +1,4 @@
-// Defines the settings that every statement carries, embedded or remote, so that neither a server's profile nor a version's default changes
-// the meaning of a statement.
+// The settings that every statement carries, so that neither a server's profile nor a version's default changes its meaning.
 import { MAX_READ_MEMORY_BYTES } from "../engine-limits.ts";
 import type { Insert, ReadLimits } from "./engine.ts";
 import { Sql, sql } from "./sql.ts";

@@ -1,7 +1,6 @@
 // Limits the relational store to one organisation. Selects, updates and deletes get the organisation's condition on each table that they
 // name, inserts have to name the organisation, and statements that cannot be checked are refused. Invariant: a statement whose author
-// forgot `org_id = …` neither reads nor changes another organisation's rows. Jobs and logins, which serve all organisations, use the
-// unrestricted store.
+// forgot `org_id = …` neither reads nor changes another organisation's rows. Jobs and logins serve all, so they use the plain store.
 import {
   AliasNode,
   AndNode,

@@ -1,6 +1,5 @@
 // Connects Kysely to SQLite on its thread. Invariants: there is one connection, so the statements of a transaction run together, and other
-// statements wait for its end (relational/fair-driver.ts); a statement that PostgreSQL accepts is accepted here, except for row locks, which
-// a single connection does not need.
+// statements wait for its end (relational/fair-driver.ts); what PostgreSQL accepts is accepted here, but row locks are left out.
 import {
   CompiledQuery,
   type DatabaseConnection,

@@ -1,6 +1,5 @@
 // Runs the embedded rule evaluator: a supervised vmalert whose rules are in a folder under DATA_DIR, one file per group. Invariants:
-// vmalert is never started with a file that it would reject, because it would exit; it has no environment, so that no rule can read a
-// variable.
+// vmalert is never started with a file that it would reject, because it would exit; it has no environment that a rule could read.
 import { cannotListen } from "../../errors.ts";
 import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";

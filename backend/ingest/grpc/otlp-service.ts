@@ -1,6 +1,5 @@
 // Serves OTLP over gRPC: the three services of opentelemetry-proto, with the same handler as OTLP over HTTP. Invariants: after a call that
-// returns OK, everything is stored except what its partial success counts; the limits of memory, quota and speed are those of every other
-// ingest path.
+// returns OK, everything is stored except what its partial success counts; memory, quota and speed are limited as on other ingest paths.
 import type { ServerHttp2Stream } from "node:http2";
 import type { IngestSignal as TokenSignal, IngestTokens } from "../../auth/ingest-tokens/ingest-tokens.ts";
 import { ApiError } from "../../errors.ts";

@@ -1,6 +1,5 @@
 // Decodes OTLP/JSON logs into rows of the logs table, by the mapping table of the contract (docs/contract.md, "Logs"; docs/decisions.md,
-// "Mapping"). Invariant: the function is pure and runs on any thread; it decodes the whole request body or throws an ApiError that names
-// the field.
+// "Mapping"). Invariant: the function is pure and runs on any thread; it decodes the whole body or throws an ApiError that names the field.
 import { encodedString } from "../../engines/clickhouse/native-columns.ts";
 import { LOG_CELLS } from "../../storage/table-columns.ts";
 import type { BatchPlan, BatchShape } from "./batch.ts";

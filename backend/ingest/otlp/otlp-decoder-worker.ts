@@ -1,6 +1,5 @@
 // The thread side of otlp-decoder.ts. It handles one request body at a time, requests the memory for its rows before it builds them, and returns
-// the rows. Buffers are transferred, not copied, and freed immediately. The thread has a lower priority than the event loop that serves
-// requests.
+// the rows. Buffers are transferred, not copied, and freed immediately. The thread has a lower priority than the event loop.
 import { jobError } from "./thread-pool.ts";
 import { getPriority, setPriority } from "node:os";
 import { parentPort } from "node:worker_threads";

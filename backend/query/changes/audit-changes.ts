@@ -1,5 +1,4 @@
-// Finds changes of configuration, rules and routing in the audit log. Invariant: only administrators may read the audit log, so everybody
-// else gets no entry of it.
+// Finds changes of configuration, rules and routing in the audit log. Invariant: only administrators get entries of it.
 import type { Kysely } from "kysely";
 import type { AuditTables } from "../../auth/audit/trail.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";

@@ -1,5 +1,4 @@
-// Finds patterns of messages that are new, gone or more frequent than before. Invariant: a pattern that was rare before and after is never
-// reported, whatever the test says.
+// Finds patterns of messages that are new, gone or more frequent. Invariant: a pattern that was rare before and after is never reported.
 import type { ComparedPatterns, PatternPoints } from "../../storage/logs/pattern-points.ts";
 import {
   type Change,

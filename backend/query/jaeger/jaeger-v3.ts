@@ -1,6 +1,5 @@
 // Serves Jaeger's third HTTP API under /query/jaeger/api/v3, which returns OTLP JSON. Jaeger's own UI (since version 2) and other clients use
-// it. Invariant: as in the first API, each response contains only data of the caller's organisation, and an error names the invalid
-// parameter.
+// it. Invariant: as in the first API, each response has only data of the caller's organisation, and an error names the parameter.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, createParameterError } from "../../errors.ts";
 import { addRoutes, endpoint, type Route } from "../../http/route.ts";

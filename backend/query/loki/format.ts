@@ -1,5 +1,4 @@
-// Formats a LogQL query with one space between its parts, as `format_query` and logcli's `fmt` do. Invariant: the meaning stays the same;
-// strings are copied unchanged.
+// Formats a LogQL query with one space between its parts, as `format_query` does. Invariant: the meaning stays; strings are unchanged.
 import { Tree } from "./grammar.ts";
 
 const TOKEN = /"(?:[^"\\]|\\[^])*"|`[^`]*`|\d[\w.]*(?:(?<=[eE])[+-]\d+)?|[A-Za-z_][\w.:]*|\|[=~>]|![=~>]|=~|[=<>]=|--[A-Za-z][\w-]*|[^\s]/g;

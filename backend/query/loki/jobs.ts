@@ -1,5 +1,4 @@
-// Runs the jobs of Loki's API in a sandbox process: everything that parses a query of a request or evaluates it. Invariant: a job is plain
-// data, and its result is bytes.
+// Runs the jobs of Loki's API in a sandbox process: all that parses or evaluates a query. Invariant: a job is plain data, its result bytes.
 import { wrongQuery } from "./grammar.ts";
 import { refusedExpression } from "../../engines/clickhouse/engine.ts";
 import { Sql } from "../../engines/clickhouse/sql.ts";

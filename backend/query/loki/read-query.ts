@@ -1,5 +1,4 @@
-// Parses LogQL into a Query. Invariant: operators have Loki's precedence, whatever the grammar nests first; valid syntax that is not
-// supported is rejected by name.
+// Parses LogQL into a Query. Invariant: operators have Loki's precedence; valid syntax that is not supported is rejected by name.
 import type { SyntaxNode } from "@lezer/common";
 import { children, itemsOf, readDuration, readNumber, Tree, unquote, wrongQuery } from "./grammar.ts";
 import { type ParseState, readLabelFilter, readSelector, readStages } from "./read-stages.ts";

@@ -1,5 +1,4 @@
-// Serves GET /query/logs/histogram, /query/logs/fields and /query/logs/patterns: counts of the caller's organisation's records
-// (docs/contract.md, "Query").
+// Serves GET /query/logs/histogram, /query/logs/fields and /query/logs/patterns: counts of records (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { MAX_COUNTED_FIELDS, MAX_COUNTED_VALUES, MAX_MESSAGE_PATTERNS, MAX_PATTERN_SAMPLE_RECORDS } from "../../storage/storage-limits.ts";

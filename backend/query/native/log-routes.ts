@@ -1,5 +1,4 @@
-// Serves GET /query/logs: log records of the caller's organisation, newest or oldest first (docs/contract.md, "Query"). Also registers the
-// other log routes.
+// Serves GET /query/logs: log records, newest or oldest first (docs/contract.md, "Query"). Also registers the other log routes.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";

@@ -1,5 +1,4 @@
-// Serves GET /query/services and the paths below it: rate, errors and latency of the services of the caller's organisation
-// (docs/contract.md, "Query").
+// Serves GET /query/services and the paths below it: rate, errors and latency of services (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { PAGE_PARAMETERS, readPage } from "../../storage/page.ts";

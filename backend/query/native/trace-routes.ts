@@ -1,5 +1,4 @@
-// Serves GET /query/traces: spans of the caller's organisation, newest first (docs/contract.md, "Query"). Also registers the other routes
-// of traces.
+// Serves GET /query/traces: spans, newest first (docs/contract.md, "Query"). Also registers the other routes of traces.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { answerPage } from "../page-route.ts";

@@ -1,5 +1,4 @@
-// Serves GET /query/traces/search: the traces of the caller's organisation that have a matching span, newest first (docs/contract.md,
-// "Query").
+// Serves GET /query/traces/search: the traces that have a matching span, newest first (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { ApiError } from "../../errors.ts";

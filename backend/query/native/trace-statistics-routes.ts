@@ -1,5 +1,4 @@
-// Serves GET /query/traces/facets, /query/traces/heatmap and /query/traces/differences: statistics over spans of the caller's organisation
-// (docs/contract.md, "Query").
+// Serves GET /query/traces/facets, /heatmap and /differences: statistics over spans (docs/contract.md, "Query").
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { addRoute, endpoint } from "../../http/route.ts";

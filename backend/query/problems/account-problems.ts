@@ -1,5 +1,4 @@
-// Problems that the accounts database shows: agents that are silent, keys that were not renewed, and tokens that expire soon. Each list is
-// limited in rows.
+// Problems that the accounts database shows: silent agents, keys that were not renewed, tokens that expire soon. Each list is limited.
 import { consoleAddress } from "../../client/console-address.ts";
 import type { Kysely } from "kysely";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";

@@ -1,5 +1,4 @@
-// Defines what GET /query/problems returns: what is wrong now, each with one sentence, its cause as far as it is known, and the screen to
-// open next.
+// Defines what GET /query/problems returns: what is wrong now, each with one sentence, its cause if known, and the screen to open next.
 
 export const PROBLEM_KINDS = ["agent", "alert", "credential", "disk", "logs", "node", "pod", "resource", "service", "slo"] as const;
 

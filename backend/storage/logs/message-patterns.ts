@@ -1,6 +1,5 @@
 // Finds patterns of messages and counts them, as Drain does: variable parts become <_>, as in Loki's pattern filter. ClickHouse replaces
-// and counts them in a sample; this module merges the remaining few hundred texts. Invariant: the work is bounded by the sample, whatever
-// the range contains.
+// and counts them in a sample; this module merges the remaining few hundred texts. Invariant: the work is bounded by the sample.
 import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql, unionAll } from "../../engines/clickhouse/sql.ts";

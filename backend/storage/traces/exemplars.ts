@@ -1,6 +1,5 @@
 // Reads exemplars for the latency series of spans: the slowest span for each bucket of a series and each interval of the range, from the
-// spans at query time. Invariant: an exemplar belongs to the bucket under which it is listed, and has the labels that span-series.ts gives
-// the series.
+// spans at query time. Invariant: an exemplar belongs to the bucket under which it is listed, and has the labels of span-series.ts.
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { refusedExpression } from "../../engines/clickhouse/engine.ts";
 import { and, or, type Sql, sql } from "../../engines/clickhouse/sql.ts";

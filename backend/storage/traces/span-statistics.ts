@@ -1,6 +1,5 @@
 // Computes statistics over many spans: field values with counts (facets), durations over time (heatmap), and the attributes in which slow
-// or failed spans differ from the others. Invariants: facets and comparisons read a bounded sample, the newest spans; responses are small
-// whatever the spans contain.
+// or failed spans differ from the others. Invariants: facets and comparisons read a bounded sample, the newest spans; responses are small.
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, type Sql, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";

@@ -1,5 +1,4 @@
-// Counts the versions of services that spans name, in two ranges. Invariant: the work is bounded: only entry spans of evenly spread periods
-// are read.
+// Counts the versions of services that spans name, in two ranges. Invariant: only entry spans of evenly spread periods are read.
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { and, or, sql } from "../../engines/clickhouse/sql.ts";
 import { arrayOfLines } from "../found-page.ts";
