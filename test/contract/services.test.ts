@@ -6,7 +6,7 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import { BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { beforeAll, expect, test } from "vitest";
 import { sign } from "../../common/protocol/signature.ts";
-import type { OperationRow } from "../../backend/storage/traces/services.ts";
+import type { OperationRow } from "../../backend/storage/traces/service-rows.fixture.ts";
 import type { Tenant } from "../fixtures/backend-process.ts";
 import { backendOfFile } from "../fixtures/backend-of-file.ts";
 import { call, eventually } from "../fixtures/processes.ts";

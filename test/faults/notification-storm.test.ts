@@ -119,7 +119,7 @@ describe.skipIf(!postgresBinaries)(`two replicas and an external vmalert${postgr
       const operator = await login(one.apiUrl, "admin@localhost", FIRST_PASSWORD);
       const tenants = await stormTenants(other.apiUrl, operator, TENANTS, (path) => receiver.url(path));
       await using senders = new StormSenders([other.apiUrl], tenants);
-      await eventually("all series are there", () => areSeriesThere(other.apiUrl, tenants, engines.flushSamples), WITHIN_MS);
+      await eventually("all series are there", () => areSeriesThere(other.apiUrl, tenants, () => engines.flushSamples()), WITHIN_MS);
       senders.isOpen = true;
       await eventually("all are notified that it fires", async () => notifiedTenants(receiver.received, "firing") === TENANTS, WITHIN_MS);
       const delivered = async (count: number) => (await deliveriesOf(other.apiUrl, tenants))["delivered"] === count;

@@ -176,7 +176,7 @@ class Campaign {
     const selector = logs.slice(0, logs.indexOf("}") + 1);
     const limit = programs.pick(["1", "100", "5000"]);
     const rows = stored.records.map(({ tailRow }) => tailRow);
-    const [kind, text, job] = programs.one<readonly [kind: string, text: string, job: LokiJob]>([
+    const [kind, text, job] = programs.pick<readonly [kind: string, text: string, job: LokiJob]>([
       ["query_range of logs", logs, endpoint("query_range", { query: logs, ...SPAN, step, limit, direction: "forward" })],
       ["query_range of logs", logs, endpoint("query_range", { query: logs, ...SPAN, step, limit })],
       ["query_range of metrics", metrics, endpoint("query_range", { query: metrics, ...SPAN, step, limit })],
