@@ -113,7 +113,7 @@ export async function startIdentity(
     const parts = { settings: settings.cluster, kubernetes, agentVersion, backend, log };
     return started.use(await startClusterIdentity({ ...parts, token: () => readEnrolmentToken() }));
   }
-  const [{ CredentialsFile }, { startHostIdentity }] = await Promise.all([
+  const [{ CredentialsFile }, { HostIdentity }] = await Promise.all([
     import("../credentials/file.ts"),
     import("../identity/host-identity.ts"),
   ]);
@@ -121,7 +121,7 @@ export async function startIdentity(
   const systemId = readMachineId();
   // Without a machine ID, the host name identifies the host.
   const host = { hostname: hostname(), machine_id: systemId ?? hostname(), agent_version: agentVersion };
-  return started.use(startHostIdentity({ file, token: readEnrolmentToken, host, systemId, backend, log }));
+  return started.use(new HostIdentity({ file, token: readEnrolmentToken, host, systemId, backend, log }));
 }
 
 /** Only the cluster agent may call this: it loads the Kubernetes client. */

@@ -52,18 +52,12 @@ export interface SecretSnapshot extends SecretContent {
 }
 
 export class ClusterSecret {
-  readonly name: string;
-  readonly namespace: string;
+  readonly objectName: ObjectName;
   readonly #api: KubernetesApi;
 
-  constructor(api: KubernetesApi, options: { namespace: string; name: string }) {
+  constructor(api: KubernetesApi, objectName: ObjectName) {
     this.#api = api;
-    this.namespace = options.namespace;
-    this.name = options.name;
-  }
-
-  get objectName(): ObjectName {
-    return { namespace: this.namespace, name: this.name };
+    this.objectName = objectName;
   }
 
   /** Reads the Secret from the API server; undefined if it does not exist; other refusals throw KubernetesError. */
@@ -78,7 +72,7 @@ export class ClusterSecret {
 
   /** Creates the Secret without a key. Throws KubernetesError 409 if it exists. */
   async create(signal: AbortSignal): Promise<void> {
-    await this.#api.createSecret({ metadata: { namespace: this.namespace, name: this.name }, type: "Opaque" }, signal);
+    await this.#api.createSecret({ metadata: this.objectName, type: "Opaque" }, signal);
   }
 
   /** Replaces the content, keeping other data. Throws KubernetesError 409 if the Secret has changed since `base` was read. */

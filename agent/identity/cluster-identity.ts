@@ -281,7 +281,8 @@ export class ClusterIdentity implements AgentIdentity {
   /** Logs once that there is a problem that only the operator can solve, and once that it is solved. */
   #report(plan: Plan): void {
     const code = plan.kind === "none" ? plan.problem : undefined;
-    if (code !== undefined) this.#problem.report({ code, message: advice(code, `${this.#secret.namespace}/${this.#secret.name}`) });
+    const { namespace, name } = this.#secret.objectName;
+    if (code !== undefined) this.#problem.report({ code, message: advice(code, `${namespace}/${name}`) });
     else if (plan.kind === "none" || !RETRIED_PROBLEMS.includes(this.#problem.current?.code ?? "")) this.#problem.report(undefined);
   }
 

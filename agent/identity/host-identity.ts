@@ -30,11 +30,6 @@ const PROBE_EVERY_MS = 10_000;
 /** A host without a key looks for a new token this often. */
 const TOKEN_EVERY_MS = 30_000;
 
-/** Reads the file at once; throws CredentialsFileError if it exists but cannot be used. Enrolment continues in the background. */
-export function startHostIdentity(options: HostIdentityOptions): HostIdentity {
-  return new HostIdentity(options);
-}
-
 export class HostIdentity implements AgentIdentity {
   readonly #options: HostIdentityOptions;
   readonly #problem: ProblemReport;
@@ -47,6 +42,7 @@ export class HostIdentity implements AgentIdentity {
   #refusedToken = false;
   #keyAgeDays: number | undefined;
 
+  /** Reads the file at once; throws CredentialsFileError if it exists but cannot be used. Enrolment continues in the background. */
   constructor(options: HostIdentityOptions) {
     this.#options = options;
     this.#token = options.token();

@@ -18,27 +18,25 @@ export type Step =
 
 export type OnStep = (step: Step) => void | Promise<void>;
 
+interface Hooks {
+  readonly onWrite: (snapshot: SecretSnapshot) => void;
+  readonly onStep: OnStep;
+}
+
 /** Undefined removes the field. */
 type Change = { readonly [Field in keyof SecretContent]?: SecretContent[Field] | undefined };
 
 export class LeaderSession {
   readonly #term: LeaseTerm;
   readonly #secret: ClusterSecret;
-  readonly #onWrite: (snapshot: SecretSnapshot) => void;
-  readonly #onStep: OnStep;
+  readonly #hooks: Hooks;
   #snapshot: SecretSnapshot;
 
-  constructor(
-    term: LeaseTerm,
-    secret: ClusterSecret,
-    snapshot: SecretSnapshot,
-    hooks: { onWrite: (snapshot: SecretSnapshot) => void; onStep: OnStep },
-  ) {
+  constructor(term: LeaseTerm, secret: ClusterSecret, snapshot: SecretSnapshot, hooks: Hooks) {
     this.#term = term;
     this.#secret = secret;
     this.#snapshot = snapshot;
-    this.#onWrite = hooks.onWrite;
-    this.#onStep = hooks.onStep;
+    this.#hooks = hooks;
   }
 
   /** The Secret as this session last read or wrote it. */
@@ -58,12 +56,12 @@ export class LeaderSession {
   async write(change: Change, step: Step): Promise<void> {
     this.#term.assertHeld();
     this.#snapshot = await this.#secret.write(this.#snapshot, { ...this.#snapshot, ...change }, this.#term.signal);
-    this.#onWrite(this.#snapshot);
-    await this.#onStep(step);
+    this.#hooks.onWrite(this.#snapshot);
+    await this.#hooks.onStep(step);
   }
 
   async step(step: Step): Promise<void> {
-    await this.#onStep(step);
+    await this.#hooks.onStep(step);
     this.#term.assertHeld();
   }
 }

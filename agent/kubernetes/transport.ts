@@ -30,8 +30,6 @@ export class KubernetesError extends Error {
 export interface TransportOptions {
   /** Timeout of a whole request (not of a watch), in milliseconds. */
   timeoutMs?: number;
-  /** The part before the slash names the writer in `managedFields`. */
-  userAgent?: string;
 }
 
 export interface ApiRequest {
@@ -54,19 +52,19 @@ export class TooLargeError extends Error {
   override readonly name = "TooLargeError";
 }
 
+/** The part before the slash names the writer in `managedFields`. */
+const USER_AGENT = "atherops-k8s-otel-agent/0";
 /** Token and CA are read again after this time: projected tokens are valid for an hour, and kubelet renews them at 80 % of that. */
 const FILES_MAX_AGE_MS = 60_000;
 
 export class Transport implements AsyncDisposable {
   readonly #access: KubernetesAccess;
   readonly #timeoutMs: number;
-  readonly #userAgent: string;
   #connection: { pool: Pool; ca: string; token: string; readAt: number } | undefined;
 
   constructor(access: KubernetesAccess, options: TransportOptions = {}) {
     this.#access = access;
     this.#timeoutMs = options.timeoutMs ?? 10_000;
-    this.#userAgent = options.userAgent ?? "atherops-k8s-otel-agent/0";
   }
 
   /** Returns the whole body of a 2xx response. Throws KubernetesError, TooLargeError, or undici's error if there is no response in time. */
@@ -131,7 +129,7 @@ export class Transport implements AsyncDisposable {
     return pool.request({
       method,
       path,
-      headers: { ...headers, authorization: `Bearer ${token}`, accept: "application/json", "user-agent": this.#userAgent },
+      headers: { ...headers, authorization: `Bearer ${token}`, accept: "application/json", "user-agent": USER_AGENT },
       body: body ?? null,
       signal,
       headersTimeout: this.#timeoutMs,

@@ -61,7 +61,7 @@ export class HeartbeatLoop implements AsyncDisposable {
         if (!credential || pause) return Math.min(pause?.waitMs ?? NO_KEY_POLL_MS, REFUSED_KEY_POLL_MS);
         return spread(await this.#beat(credential, signal));
       },
-      failed: (error) => this.#outage.failed(describe(error)),
+      failed: (error) => this.#outage.failed((error as Error).message),
     });
   }
 
@@ -90,7 +90,7 @@ export class HeartbeatLoop implements AsyncDisposable {
         this.#delayedMs += delayMs;
         if (this.#delayedMs < SILENT_INTERVALS * intervalMs) return delayMs;
       }
-      this.#outage.failed(describe(error));
+      this.#outage.failed((error as Error).message);
     }
     return intervalMs;
   }
@@ -120,8 +120,4 @@ export class HeartbeatLoop implements AsyncDisposable {
     if (keyAgeDays !== undefined) identity.noteKeyAge(credential, keyAgeDays);
     if (org !== undefined) onOrg?.(credential.id, org);
   }
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }
