@@ -6,7 +6,7 @@ import { FINAL_REFUSALS } from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign } from "../../common/protocol/signature.ts";
 import type { UpstreamAnswer } from "../http-pool.ts";
 import type { Clock } from "../upstream/clock.ts";
-import { type Upstream, UpstreamError } from "../upstream/pool.ts";
+import { redirectOf, type Upstream, UpstreamError } from "../upstream/pool.ts";
 import { isKeyRefusal, type RefusedKey } from "../upstream/refused-key.ts";
 import { MAX_RETRY_AFTER_S } from "../agent-limits.ts";
 
@@ -166,7 +166,10 @@ function classify(outcome: UpstreamAnswer | UpstreamError, isProtobuf: boolean):
     return { kind: "refused", status, code, message, ...(status === 429 ? { retryAfterS: limitRetryAfter(retryAfterS) } : {}) };
   }
   const detail = code === undefined ? "without an error code of the backend: a proxy may have responded" : `${code}: ${message}`;
-  return { ...retry(`BACKEND_URL answered ${status} ${detail}`, retryAfterS), ...(status === 413 && { isTooLarge: true }) };
+  return {
+    ...retry(`BACKEND_URL answered ${status}${redirectOf(outcome)} ${detail}`, retryAfterS),
+    ...(status === 413 && { isTooLarge: true }),
+  };
 }
 
 function retry(reason: string, retryAfterS?: number): Extract<ForwardResult, { kind: "retry" }> {

@@ -9,8 +9,8 @@ const KEY = { id: "a", apiKey: "ak_x", keyCreatedAt: "" };
 const clock = new BackendClock(pino({ level: "silent" }));
 
 /** A backend that answers each request alike. */
-function answering(status: number, body: string): ReturnType<typeof createBackendApi> {
-  const upstream = { request: () => Promise.resolve({ status, headers: {}, body }), [Symbol.asyncDispose]: () => Promise.resolve() };
+function answering(status: number, body: string, headers = {}): ReturnType<typeof createBackendApi> {
+  const upstream = { request: () => Promise.resolve({ status, headers, body }), [Symbol.asyncDispose]: () => Promise.resolve() };
   return createBackendApi({ upstream, clock });
 }
 
@@ -18,6 +18,14 @@ test.each([200, 202, 302])("a page of a proxy with status %d is neither a heartb
   const page = answering(status, "<html>Please log in</html>");
   await expect(page.heartbeat("/heartbeat", KEY, {})).rejects.toMatchObject({ code: "not_our_backend" });
   await expect(page.remoteConfig(KEY, undefined, undefined)).rejects.toMatchObject({ code: "not_our_backend" });
+});
+
+test("a redirect says to which server, but not with which path", async () => {
+  const moved = answering(302, "", { location: "https://login.example:8443/sso?token=secret" });
+  await expect(moved.heartbeat("/heartbeat", KEY, {})).rejects.toThrow(
+    "/heartbeat answered 302 (redirect to https://login.example:8443) without an error of the backend",
+  );
+  await expect(answering(308, "", { location: "/heartbeat/" }).heartbeat("/heartbeat", KEY, {})).rejects.toThrow("answered 308 without");
 });
 
 test("a token that cannot be sent counts as refused by the backend, which has an advice, and not as an outage", async () => {

@@ -4,7 +4,7 @@ import type { Clock } from "./clock.ts";
 import type { Credential } from "../credentials/credential-store.ts";
 import * as wire from "../../common/protocol/enrolment.ts";
 import { KEY_AGE_HEADER, sign, signedPath } from "../../common/protocol/signature.ts";
-import { type Upstream, UpstreamError } from "./pool.ts";
+import { redirectOf, type Upstream, UpstreamError } from "./pool.ts";
 
 const CALL_TIMEOUT_MS = 15_000;
 
@@ -154,7 +154,7 @@ function refusal(path: string, status: number, headers: Answer["headers"], json:
   if (typeof error === "string" && typeof message === "string") {
     return new BackendError(error, `the backend refused ${path}: ${message} (${error})`, details);
   }
-  const text = `${path} answered ${status} without an error of the backend: check BACKEND_URL and proxies`;
+  const text = `${path} answered ${status}${redirectOf({ status, headers })} without an error of the backend: check BACKEND_URL and proxies`;
   return new BackendError("not_our_backend", text, details);
 }
 

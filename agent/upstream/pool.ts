@@ -52,6 +52,12 @@ export class UpstreamError extends Error {
   }
 }
 
+/** For the log: where a redirect leads, without its path, which may contain a secret. */
+export function redirectOf({ status, headers }: Pick<UpstreamAnswer, "status" | "headers">): string {
+  const to = status >= 300 && status < 400 ? URL.parse(headers["location"] ?? "")?.origin : undefined;
+  return to === undefined ? "" : ` (redirect to ${to})`;
+}
+
 /** The backend's responses are small JSON documents; remote configuration is the largest. */
 const MAX_ANSWER_BYTES = 1024 * 1024;
 const CA_CHECK_INTERVAL_MS = 10_000;
