@@ -324,7 +324,7 @@ export const CLUSTER = group("Cluster agent", {
     valueDefault: "true",
     description: "One agent of the cluster sends Kubernetes events as logs with the source `kubernetes-events`.",
   }),
-  clusterCollectorMemoryMib: setting("CLUSTER_COLLECTOR_MEMORY_MIB", integer({ min: 64 }), {
+  clusterCollectorMemoryMib: setting("CLUSTER_COLLECTOR_MEMORY_MIB", integer({ min: 64, max: TIB_IN_MIB }), {
     default: "200",
     unit: "MiB",
     value: "clusterCollector.memoryMib",
