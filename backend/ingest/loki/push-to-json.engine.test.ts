@@ -84,6 +84,11 @@ test("parses labels with Go's quoting", () => {
     ["b", "raw\\n"],
     ["c", ""],
   ]);
+  // In Go, `\x` and octal digits are bytes of UTF-8, and `\U` has eight digits.
+  expect(parseStreamLabels('{a="\\U0001f600", b="\\xe4\\xb8\\xad\\344\\270\\255\\xff"}')).toEqual([
+    ["a", "😀"],
+    ["b", "中中\uFFFD"],
+  ]);
   expect(parseStreamLabels("{}")).toEqual([]);
 });
 

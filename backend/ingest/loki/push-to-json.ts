@@ -301,7 +301,8 @@ function invalid(reason: string): ApiError {
 
 const LABEL_NAME = /^[a-zA-Z_]\w*$/;
 const LABEL = /\s*([a-zA-Z_]\w*)\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)\s*(,|$)/suy;
-const ESCAPE = /\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|([0-3][0-7]{2})|(.))/gisu;
+/** `\xe4` and `\344` are bytes of UTF-8, not characters. */
+const ESCAPE = /((?:\\x[0-9a-fA-F]{2}|\\[0-3][0-7]{2})+)|\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})|\\(.)/gsu;
 const CONTROL: Readonly<Record<string, string>> = { a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" };
 const MAX_CODE_POINT = 0x10ffff;
 /** Texts are quoted in messages up to this length. */
@@ -326,10 +327,14 @@ export function parseStreamLabels(text: string): [name: string, value: string][]
 function unquote(literal: string): string {
   const inner = literal.slice(1, -1);
   if (literal.startsWith("`") || !inner.includes("\\")) return inner;
-  return inner.replaceAll(ESCAPE, (_, hex?: string, four?: string, eight?: string, octal?: string, other = "") => {
-    const digits = hex ?? four ?? eight ?? octal;
+  return inner.replaceAll(ESCAPE, (_, bytes?: string, four?: string, eight?: string, other = "") => {
+    if (bytes !== undefined) {
+      const escapes = bytes.split("\\").slice(1);
+      return Buffer.from(escapes.map((byte) => Number(byte.startsWith("x") ? `0${byte}` : `0o${byte}`))).toString("utf8");
+    }
+    const digits = four ?? eight;
     if (digits === undefined) return CONTROL[other as string] ?? (other as string);
-    const code = Number.parseInt(digits, octal === undefined ? 16 : 8);
+    const code = Number.parseInt(digits, 16);
     return code > MAX_CODE_POINT ? "\uFFFD" : String.fromCodePoint(code);
   });
 }
