@@ -70,6 +70,17 @@ describe("a rule", () => {
     expect((await service.call("DELETE", `/rules/${id}`, bearer)).statusCode).toBe(404);
   });
 
+  test("has a history since any time, and since no day that no month has", async () => {
+    const { id } = (await create()).json();
+    const since = (start: string) => service.call("GET", `/rules/${id}/history?start=${start}`, viewer);
+    expect((await since("0001-01-01T00:00:00Z")).json()).toEqual([]);
+    expect(shown(await since("2026-02-30T00:00:00Z"))).toEqual([
+      400,
+      "invalid_parameter",
+      expect.stringMatching(/^start: must be RFC 3339/),
+    ]);
+  });
+
   test("is listed oldest first", async () => {
     const bearer = `${await service.makeOrg()}:admin`;
     for (const name of ["c", "a", "b"]) await create({ name }, bearer);

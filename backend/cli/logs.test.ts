@@ -162,6 +162,7 @@ test.each([
   ["metrics up --end 2026-11-22T10:00:00Z", 2, /^atherops: --end: requires --since/],
   ["metrics up --since soon", 2, /--since soon: write it as 15m, 24h or 7d/],
   ["metrics up --start yesterday", 2, /--start yesterday: write it as 2026-/],
+  ["metrics up --start 2026-02-30T10:00:00Z", 2, /write it as 2026-/],
   ["metrics up --start 2026-11-22T10:00:00Z --end 2026-11-22T09:00:00Z", 2, /the time range ends before it starts/],
   ["metrics up --since 1h --step 0", 2, /--step 0: write it as/],
   ["metrics up --since 1h --limit none", 2, /--limit none/],

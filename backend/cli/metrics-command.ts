@@ -2,6 +2,7 @@
 // returns is shown.
 import { Option, type Command } from "commander";
 import { durationWithin } from "../../common/duration.ts";
+import { parseTime } from "../../common/time.ts";
 import { explainSyntax } from "../client/query-syntax.ts";
 import { WrongUsage } from "./cli-error.ts";
 import { terminalWidth, type Console } from "./output.ts";
@@ -105,16 +106,16 @@ function parseRange({ since, start, end, step }: MetricsOptions): TimeRange | un
     if (option !== undefined) throw new WrongUsage(`${option}: requires --since or --start`);
     return undefined;
   }
-  const startS = parseTime("--start", start ?? sinceStart(since) ?? "");
-  const endS = end === undefined ? Math.floor(Date.now() / 1000) : parseTime("--end", end);
+  const startS = readSeconds("--start", start ?? sinceStart(since) ?? "");
+  const endS = end === undefined ? Math.floor(Date.now() / 1000) : readSeconds("--end", end);
   if (endS <= startS) throw new WrongUsage("the time range ends before it starts: see --since, --start and --end");
   return { startS, endS, stepS: parseStep(endS - startS, step) };
 }
 
-function parseTime(option: string, text: string): number {
-  const ms = /^\d{4}-\d\d-\d\dT/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms)) throw new WrongUsage(`${option} ${text}: write it as 2026-11-22T10:00:00Z`);
-  return Math.floor(ms / 1000);
+function readSeconds(option: string, text: string): number {
+  const time = parseTime(text);
+  if (time === undefined) throw new WrongUsage(`${option} ${text}: write it as 2026-11-22T10:00:00Z`);
+  return Number(time / 1_000_000_000n);
 }
 
 function parseStep(rangeS: number, step: string | undefined): number {

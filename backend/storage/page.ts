@@ -1,6 +1,7 @@
 // Reads the query parameters that logs and traces share (range, limit, cursor) and builds the Link to the next page. Invariants: a page
 // starts exactly after the last row of the previous one in the order (time, id); nanoseconds are digits or bigint, never doubles.
 import type { FastifyRequest } from "fastify";
+import { MAX_TIME_NS, parseTime } from "../../common/time.ts";
 import { and, type Sql, sql } from "../engines/clickhouse/sql.ts";
 import { ApiError } from "../errors.ts";
 import { parametersOf } from "../http/query-string.ts";
@@ -131,35 +132,11 @@ export function readCursor(text: string): Cursor {
 }
 
 const MAX_ID = 18_446_744_073_709_551_615n;
-/** The last second that DateTime64(9) holds, in 2262. */
-const MAX_TIME_NS = 9_223_372_036_000_000_000n;
-
-const RFC_3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+ -])(\d\d):(\d\d))$/;
-
-/**
- * RFC 3339 to nanoseconds since 1970, clamped to what the store can hold; further digits are dropped. A blank before the offset is a "+"
- * that the client did not encode.
- */
+/** A time in RFC 3339 to nanoseconds since 1970, as `parseTime` does. Throws ApiError invalid_parameter that names the parameter. */
 export function readTime(name: string, text: string, otherForms = ""): bigint {
-  const match = RFC_3339.exec(text);
-  const [, year, month, day, hour, minute, second, fraction = "", sign, offsetHour = "0", offsetMinute = "0"] = match ?? [];
-  // A leap second becomes the second after 59.
-  const wholeMs = Date.UTC(Number(year), Number(month) - 1, Number(day), Number(hour), Number(minute), Number(second));
-  const valid =
-    match &&
-    new Date(Date.UTC(Number(year), Number(month) - 1, Number(day))).getUTCDate() === Number(day) &&
-    Number(month) >= 1 &&
-    Number(month) <= 12 &&
-    Number(hour) <= 23 &&
-    Number(minute) <= 59 &&
-    Number(second) <= 60 &&
-    Number(offsetHour) <= 23 &&
-    Number(offsetMinute) <= 59;
-  if (!valid) throw new ApiError("invalid_parameter", `${name}: must be ${otherForms}RFC 3339, such as 2026-01-31T12:00:00Z`);
-  const offsetMs = (Number(offsetHour) * 60 + Number(offsetMinute)) * 60_000 * (sign === "-" ? -1 : 1);
-  const time = BigInt(wholeMs - offsetMs) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
-  if (time < 0n) return 0n;
-  return time > MAX_TIME_NS ? MAX_TIME_NS : time;
+  const time = parseTime(text);
+  if (time === undefined) throw new ApiError("invalid_parameter", `${name}: must be ${otherForms}RFC 3339, such as 2026-01-31T12:00:00Z`);
+  return time;
 }
 
 /** RFC 3339, UTC, always 9 fraction digits. */

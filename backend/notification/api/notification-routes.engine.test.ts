@@ -340,6 +340,8 @@ describe.each(relationalEngines.filter(({ available }) => available))("$name", (
       ["an end before its start", { startsAt: at(7200) }, /^endsAt: must be after startsAt/],
       ["an end in years", { endsAt: "2036-01-01T00:00:00Z" }, /^endsAt: must be within 366 days/],
       ["a day for a time", { endsAt: "tomorrow" }, /^endsAt: must be an RFC 3339 time/],
+      ["a day that no month has", { endsAt: at(3600).replace(/-\d\d-\d\dT/, "-02-30T") }, /^endsAt: must be an RFC 3339 time/],
+      ["a time of no zone", { endsAt: at(3600).replace("Z", "") }, /^endsAt: must be an RFC 3339 time/],
       ["no reason", { comment: undefined }, /comment/],
       ["a long reason", { comment: "é".repeat(2000), matchers: [{ name: "a", value: "é".repeat(900) }] }, /^silence: .* more than 4096/],
       ["a NUL", { comment: "a\u0000" }, /^comment: /],

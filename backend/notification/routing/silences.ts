@@ -4,6 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import type { Kysely, Selectable, Transaction } from "kysely";
+import { parseTime } from "../../../common/time.ts";
 import { ApiError } from "../../errors.ts";
 import { notFound, objectSchema, TIME_SCHEMA, UUID_SCHEMA, invalidField } from "../../http/schemas.ts";
 import { MAX_MATCHERS, MAX_SILENCE_BYTES, MAX_SILENCE_MS, MAX_SILENCES_PER_ORG } from "../notification-limits.ts";
@@ -103,9 +104,9 @@ export function describeSilence(silence: StoredSilence, nowMs: number): Record<s
 }
 
 function parseTimeMs(field: string, text: string): number {
-  const ms = /^\d{4}-\d\d-\d\dT/i.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms)) throw invalidField(field, "must be an RFC 3339 time such as 2026-11-22T09:00:00Z");
-  return ms;
+  const time = parseTime(text);
+  if (time === undefined) throw invalidField(field, "must be an RFC 3339 time such as 2026-11-22T09:00:00Z");
+  return Math.floor(Number(time) / 1e6);
 }
 
 export class SilenceStore {

@@ -278,6 +278,7 @@ describe("Grafana's Loki data source", () => {
     ["query_range?query=1&step=0", "step"],
     ["query_range?query=1&start=0&end=4000000000&step=1", "exceeded maximum resolution"],
     ["query_range?query=1&start=yesterday", "start"],
+    ["query_range?query=1&start=2026-02-30T00:00:00Z", "start"],
     ["query_range?query=1&start=5&end=4", "end"],
     ["query_range?query=%7Ba%3D%22b%22%7D&limit=5001", "max entries limit"],
     ["query_range?query=%7Ba%3D%22b%22%7D&direction=up", "direction"],

@@ -1,6 +1,8 @@
 // Parses the parameters of Loki's HTTP API as Loki does: unknown ones are ignored, so that a newer client works. Invariant: a record counts
 // for the evaluation times t with t - range < record <= t.
+import { MAX_TIME_NS } from "../../../common/time.ts";
 import { createParameterError } from "../../errors.ts";
+import { readTime as readRfc3339 } from "../../storage/page.ts";
 import { MAX_ENTRIES, MAX_RANGE_STEPS } from "../query-limits.ts";
 import { parseDuration, parseNumber } from "./grammar.ts";
 
@@ -8,7 +10,6 @@ export type RequestParameters = Readonly<Record<string, string | string[] | unde
 
 const HOUR_NS = 3_600_000_000_000n;
 const SECOND_NS = 1_000_000_000n;
-const MAX_NS = 9_223_372_036_000_000_000n;
 const DEFAULT_ENTRIES = 100;
 
 /** Throws ApiError invalid_parameter if one of the `known` parameters occurs twice. */
@@ -24,19 +25,14 @@ export function textOf(parameters: RequestParameters, name: string): string | un
 
 /** Accepts nanoseconds, seconds with or without a fraction, or RFC 3339. */
 export function readTime(name: string, text: string): bigint {
-  let ns: bigint | undefined;
-  if (/^\d{1,10}$/.test(text)) ns = BigInt(text) * SECOND_NS;
-  else if (/^\d{11,19}$/.test(text)) ns = BigInt(text);
-  else if (/^\d{1,12}\.\d+$/.test(text)) {
-    const [whole = "0", fraction = ""] = text.split(".");
-    ns = BigInt(whole) * SECOND_NS + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
-  } else {
-    const [, second, fraction = "", zone] = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)$/.exec(text) ?? [];
-    const ms = second === undefined ? Number.NaN : Date.parse(`${second}${zone}`);
-    if (ms >= 0) ns = BigInt(ms) * 1_000_000n + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
-  }
-  if (ns === undefined) throw createParameterError(name, "must be a time: nanoseconds or seconds since 1970, or RFC 3339");
-  return ns > MAX_NS ? MAX_NS : ns;
+  const ns = readDigits(text) ?? readRfc3339(name, text, "nanoseconds or seconds since 1970, or ");
+  return ns > MAX_TIME_NS ? MAX_TIME_NS : ns;
+}
+
+function readDigits(text: string): bigint | undefined {
+  if (/^\d{11,19}$/.test(text)) return BigInt(text);
+  const [, whole, fraction = ""] = /^(\d{1,12})(?:\.(\d+))?$/.exec(text) ?? [];
+  return whole === undefined ? undefined : BigInt(whole) * SECOND_NS + BigInt(fraction.slice(0, 9).padEnd(9, "0"));
 }
 
 /** Nanoseconds since 1970. */
