@@ -35,7 +35,7 @@ export interface RemovalRoutesOptions {
 
 const DAYS = { type: "integer", minimum: 1, maximum: MAX_RETENTION_DAYS } as const;
 const SETTABLE = { ...DAYS, type: ["integer", "null"], default: null } as const;
-const TEXT = { type: "string", minLength: 1, maxLength: 256 } as const;
+const TEXT = nameSchema(256);
 const logRule = closedSchema(["days"], { source: TEXT, level: TEXT, days: DAYS });
 const LOG_RULES = { type: "array", maxItems: MAX_LOG_RULES, items: logRule } as const;
 const retentionSchema = objectSchema({
