@@ -1,5 +1,5 @@
-// Builds files of bbolt, the store below the collector's queues: one with a single entry whose value takes 600 pages, and one of a disk
-// queue.
+// Builds files of bbolt, the store below the collector's queues: one with a single entry whose value takes 600 pages, one of a disk queue,
+// and one whose bucket is small.
 
 export const PAGE = 4096;
 /** Pages of the single value; more than one read returns. */
@@ -32,6 +32,15 @@ export function queueStore(entries: readonly (readonly [string, Buffer])[], free
     value.copy(page, data + key.length);
     data += key.length + value.length;
   }
+  return bytes;
+}
+
+/** The bucket has one entry, and bbolt stores its page in the entry of the root bucket: no page of the file is its own. */
+export function smallStore(key: string, value: string): Buffer {
+  const bytes = withHeadPages(3);
+  const bucket = leaf(bytes, 2, 0, { isBucket: true, valueBytes: 48 + key.length + value.length }, "default");
+  bucket.writeBigUInt64LE(0n, 0);
+  leaf(bucket.subarray(16), 0, 0, { isBucket: false, valueBytes: value.length }, key).write(value);
   return bytes;
 }
 

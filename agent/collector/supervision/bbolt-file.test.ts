@@ -1,10 +1,10 @@
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { PAGE, store, VALUE_PAGES } from "./bbolt-file.fixture.ts";
-import { findDamage } from "./bbolt-file.ts";
+import { PAGE, smallStore, store, VALUE_PAGES } from "./bbolt-file.fixture.ts";
+import { findDamage, readEntries } from "./bbolt-file.ts";
 
 let folder: string;
 let file: string;
@@ -36,6 +36,16 @@ async function watchReads(first: (from: number, to: number) => number | void): P
 
 test("finds no damage in an intact file", async () => {
   expect(await findDamage(file)).toBeUndefined();
+});
+
+test("reads a small bucket, whose page is in the entry of the root bucket", async () => {
+  writeFileSync(file, smallStore("key", "its value"));
+  expect(await findDamage(file)).toBeUndefined();
+  const entries: string[] = [];
+  await readEntries(file, ({ key, valueAt, valueBytes }) => {
+    entries.push(`${key.toString()}: ${readFileSync(file).toString("latin1", valueAt, valueAt + valueBytes)}`);
+  });
+  expect(entries).toEqual(["key: its value"]);
 });
 
 test.each([
