@@ -135,6 +135,17 @@ describe("bodies", () => {
     expect(await post(proxy, "/v1/logs", Buffer.alloc(400_000, 32)), "one body alone always gets in").toMatchObject({ status: 200 });
   });
 
+  it("gives all that a request held back to the budget, copies of its body included", () => {
+    const budget = new MemoryBudget(100);
+    const hold = (): number => {
+      using reservation = new Reservation(budget);
+      reservation.growTo(40);
+      reservation.addCopies(50);
+      return budget.usedBytes;
+    };
+    expect([hold(), budget.usedBytes]).toEqual([90, 0]);
+  });
+
   it("buffers a body that arrives byte by byte in few pieces, to limit its memory", async () => {
     const request = Object.assign(new PassThrough(), { headers: {} });
     const body = new ReceivedBody(stub<IncomingMessage>(request), 1 << 20, new Reservation(new MemoryBudget(1 << 20)));
