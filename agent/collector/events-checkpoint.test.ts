@@ -37,6 +37,8 @@ test("publishes a checkpoint only after all earlier events have left the collect
   is.delivered = true;
   await checkpoint.follow(collector, NEVER, SETTLED_MS + 2);
   expect([checkpoint.version, checkpoint.annotations]).toEqual(["100", { [ANNOTATION]: "100" }]);
+  await checkpoint.follow(collector, NEVER, 2 * SETTLED_MS + 1);
+  expect(checkpoint.version, "the delay counts from the last checkpoint").toBe("100");
   await checkpoint.follow(collector, NEVER, 2 * SETTLED_MS + 2);
   expect(checkpoint.version).toBe("200");
 });
