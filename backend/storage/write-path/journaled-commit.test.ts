@@ -163,6 +163,7 @@ it("rejects rows above the limit while the engine is unavailable, and loses no a
   for (const number of [1, 2]) await store.commit.add(entry(number));
   await expect(store.commit.add(entry(3))).rejects.toBe(AWAY);
   await store.close();
+  expect(store.lines.at(-1)).toMatchObject({ event: "journal.rows_kept", bodies: 2 });
   expect(await kept(store.folder)).toEqual([1, 2]);
   await using next = opened({ folder: store.folder });
   expect((await next.commit.recover()).map(({ bodyHash }) => bodyHash)).toEqual(["1", "2"]);
@@ -242,7 +243,7 @@ it("leaves an empty journal after an orderly stop, which does not wait for more"
   const adding = [1, 2, 3].map((number) => store.commit.add(entry(number)));
   await store.close();
   await Promise.all(adding);
-  expect(store.table).toEqual([1, 2, 3]);
+  expect([store.table, store.lines]).toEqual([[1, 2, 3], []]);
   await expect.poll(() => journalFiles(store.folder)).toEqual([]);
 });
 
