@@ -91,12 +91,10 @@ export class RuleCheck {
   /** Throws ApiError `invalid_field`, which names the field, if the engine rejects the expression. */
   async #query(orgId: string, field: string, expr: string, signal: AbortSignal | undefined): Promise<PrometheusResponse["data"]> {
     const params = new URLSearchParams({ query: expr, timeout: QUERY_TIMEOUT });
-    const answer = await this.#options.metrics
-      .query(orgId, "query", params, { ...UNLIMITED, ...(signal && { signal }) })
-      .catch((error: unknown) => {
-        if (error instanceof ApiError && error.status === 400) throw invalidField(field, error.message.replace(/^query: /, ""));
-        throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
-      });
+    const answer = await this.#options.metrics.query(orgId, "query", params, { ...UNLIMITED, signal }).catch((error: unknown) => {
+      if (error instanceof ApiError && error.status === 400) throw invalidField(field, error.message.replace(/^query: /, ""));
+      throw storeError(error, "the metrics store, which validates rules, cannot be reached: try again");
+    });
     const { error, data } = parse(answer.body);
     if (answer.status >= 400) throw invalidField(field, `the metrics engine rejects it: ${shortenReason(error ?? "no reason given")}`);
     return data;

@@ -153,7 +153,7 @@ async function findChanges(request: FastifyRequest, options: ChangesRouteOptions
   const telemetry = telemetryParts(options, orgId, comparison);
   const parts = { ...telemetry, ...(isAdmin && { "audit log": () => findAuditChanges(db, orgId, comparison) }) };
   const onPartial = (part: string) => () => void missing.push({ part, reason: "a shard is unavailable: its rows are missing" });
-  const optionsOf = (part: string) => ({ labelLimits, ...(signal && { signal }), onPartial: onPartial(part) });
+  const optionsOf = (part: string) => ({ labelLimits, signal, onPartial: onPartial(part) });
   const { changes, failures } = await findParts(parts, { partMs, optionsOf });
   signal?.throwIfAborted();
   // The audit log alone says little.

@@ -128,7 +128,7 @@ async function findProblems(
 ): Promise<Found> {
   const nowMs = now();
   const { signal } = options;
-  const query: QueryOptions = { labelLimits: options.labelLimits, ...(signal && { signal }) };
+  const query: QueryOptions = { labelLimits: options.labelLimits, signal };
   // A read token reads telemetry, not agents and names of tokens.
   const missing: string[] = request.user === undefined ? ["agents and credentials (only for users)"] : [];
   const found: Change[] = [];
