@@ -193,7 +193,7 @@ class TenantTransformer extends OperationNodeTransformer {
   }
 
   #limited(where: WhereNode | undefined, sources: readonly Source[]): { where?: WhereNode } {
-    if (sources.length === 0) return where ? { where } : {};
+    if (sources.length === 0) return {};
     const all = sources.map((source) => this.#condition(source)).reduce((left, right) => AndNode.create(left, right));
     return { where: WhereNode.create(and(all, where?.where)) };
   }
