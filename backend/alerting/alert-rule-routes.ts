@@ -57,52 +57,44 @@ const VALIDATION_SCHEMA = objectSchema(["valid"], {
   message: { type: "string", description: "for an invalid rule: the reason" },
 });
 
-const rules = { tag: "alerting" } as const;
 const RULE_ROUTES = {
   list: {
-    ...rules,
-    ...endpoint("GET", "/rules", "reader"),
+    ...endpoint("GET", "/rules", "reader", "alerting"),
     summary: "All rules of the organisation, oldest first",
     documented: { response: { 200: { type: "array", items: RULE_SCHEMA } } },
   },
   create: {
-    ...rules,
-    ...endpoint("POST", "/rules", "admin"),
+    ...endpoint("POST", "/rules", "admin", "alerting"),
     summary: "Create a rule",
     body: RULE_BODY_SCHEMA,
     documented: { response: { 201: RULE_SCHEMA } },
   },
   validate: {
-    ...rules,
-    ...endpoint("POST", "/rules/validate", "viewer"),
+    ...endpoint("POST", "/rules/validate", "viewer", "alerting"),
     summary: "Validate a rule without storing it, and count the series that it matches now",
     body: DRAFT_SCHEMA,
     documented: { response: { 200: VALIDATION_SCHEMA } },
   },
   replace: {
-    ...rules,
-    ...endpoint("PUT", "/rules/:id", "admin"),
+    ...endpoint("PUT", "/rules/:id", "admin", "alerting"),
     errors: ["conflict"],
     summary: "Replace a whole rule",
     body: RULE_BODY_SCHEMA,
     documented: { response: { 200: RULE_SCHEMA } },
   },
   remove: {
-    ...rules,
-    ...endpoint("DELETE", "/rules/:id", "admin"),
+    ...endpoint("DELETE", "/rules/:id", "admin", "alerting"),
     errors: ["conflict"],
     summary: "Delete a rule",
     documented: { response: NO_CONTENT },
   },
   status: {
-    ...rules,
-    ...endpoint("GET", "/rules/:id/status", "reader"),
+    ...endpoint("GET", "/rules/:id/status", "reader", "alerting"),
     summary: "The live state of a rule",
     documented: { response: { 200: STATUS_SCHEMA } },
   },
   history: {
-    ...rules,
-    ...endpoint("GET", "/rules/:id/history", "reader"),
+    ...endpoint("GET", "/rules/:id/history", "reader", "alerting"),
     limited: "filtered",
     summary: "When the rule was pending or firing, newest first",
     query: HISTORY_QUERY,

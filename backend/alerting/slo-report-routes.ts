@@ -65,23 +65,19 @@ const REPORT = objectSchema({
   },
 });
 
-const common = { tag: "alerting" } as const;
-
 export function registerSloReports(app: FastifyInstance, { db, stores, answers, guards, now = Date.now }: SloReportsOptions): void {
   const table = new SloTable(db);
   const send = (request: FastifyRequest, reply: FastifyReply, ask: (orgId: string, options: QueryOptions) => Promise<object>) =>
     answerJson(request, reply, { answers, ask: async (...call) => [Buffer.from(JSON.stringify(await ask(...call)))] });
   addRoutes(app, guards, [
     {
-      ...common,
-      ...endpoint("GET", "/query/slos", "reader"),
+      ...endpoint("GET", "/query/slos", "reader", "alerting"),
       summary: "Service level objectives with their error budgets, by name",
       response: { 200: { type: "array", items: LISTED } },
       handler: (request, reply) => send(request, reply, (orgId, options) => listReports(table, stores, { orgId, nowMs: now(), options })),
     },
     {
-      ...common,
-      ...endpoint("GET", "/query/slos/:id", "reader"),
+      ...endpoint("GET", "/query/slos/:id", "reader", "alerting"),
       summary: "The error budget, burn rates and history of a service level objective",
       params: ID_PARAMS,
       response: { 200: REPORT },

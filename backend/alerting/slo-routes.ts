@@ -17,17 +17,14 @@ export interface SloRoutesOptions {
   readonly changed: () => void;
 }
 
-const slos = { tag: "alerting" } as const;
 const ROUTES = {
   list: {
-    ...slos,
-    ...endpoint("GET", "/slos", "reader"),
+    ...endpoint("GET", "/slos", "reader", "alerting"),
     summary: "The service level objectives of the organisation, by name",
     documented: { response: { 200: { type: "array", items: SLO_SCHEMA } } },
   },
   create: {
-    ...slos,
-    ...endpoint("POST", "/slos", "admin"),
+    ...endpoint("POST", "/slos", "admin", "alerting"),
     summary: "Create a service level objective and, unless `alerts` is false, its burn rate rules",
     description: "docs/slo.md describes the fields.",
     errors: ["conflict"],
@@ -35,16 +32,14 @@ const ROUTES = {
     documented: { response: { 201: SLO_SCHEMA } },
   },
   replace: {
-    ...slos,
-    ...endpoint("PUT", "/slos/:id", "admin"),
+    ...endpoint("PUT", "/slos/:id", "admin", "alerting"),
     summary: "Replace a whole service level objective and its rules",
     errors: ["conflict"],
     body: SLO_BODY_SCHEMA,
     documented: { response: { 200: SLO_SCHEMA } },
   },
   remove: {
-    ...slos,
-    ...endpoint("DELETE", "/slos/:id", "admin"),
+    ...endpoint("DELETE", "/slos/:id", "admin", "alerting"),
     summary: "Delete a service level objective and its rules",
     documented: { response: NO_CONTENT },
   },

@@ -117,6 +117,16 @@ export function bindHandlers<Name extends string>(
   }));
 }
 
+/** Adds the declared routes, each with the handler of the same name. */
+export function addHandlers<Name extends string>(
+  app: FastifyInstance,
+  guards: Partial<Guards>,
+  declarations: Readonly<Record<Name, RouteDeclaration>>,
+  handlers: Readonly<Record<NoInfer<Name>, Route["handler"]>>,
+): void {
+  addRoutes(app, guards, bindHandlers(declarations, handlers));
+}
+
 export function addRoute(app: FastifyInstance, guards: Partial<Guards>, route: Route): void {
   const { method, path: url, access, body, bodyIsOptional, otherErrors, maxBodyBytes, errorHandler, config } = route;
   const guard = findGuard(access, guards);

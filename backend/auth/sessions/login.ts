@@ -6,7 +6,7 @@ import { ApiError } from "../../errors.ts";
 import type { Log } from "../../log.ts";
 import { audit } from "../audit-log.ts";
 import { FORBIDDEN_CHARACTERS, NO_CONTENT, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint, type RouteGuard } from "../../http/route.ts";
+import { addHandlers, addRoutes, endpoint, type RouteDeclaration, type RouteGuard } from "../../http/route.ts";
 import { MAX_PROXIES } from "../auth-limits.ts";
 import { LoginFailures } from "./login-failures.ts";
 import { decoyHash, type HashQueue, LoginBackoff, passwordMatches } from "./password.ts";
@@ -43,28 +43,30 @@ export interface AccountDeps {
 const BODY_LIMIT_BYTES = 8 * 1024;
 
 const credentials = {
-  tag: "accounts",
+  errors: ["invalid_credentials", "login_backoff"],
+  maxBodyBytes: BODY_LIMIT_BYTES,
   body: objectSchema({
     email: { type: "string", maxLength: 254, pattern: `^[^${FORBIDDEN_CHARACTERS}]*$`, description: "text without control characters" },
     password: { type: "string", maxLength: 1024 },
   }),
-} as const;
+} as const satisfies Partial<RouteDeclaration>;
 
-const login = {
-  ...credentials,
-  summary: "Log in",
-  errors: ["invalid_credentials", "login_backoff"],
-  description: "Returns a short-lived session JWT. If a later request gets 401, log in again.",
-  response: { 200: { type: "object", required: ["token"], properties: { token: { type: "string" } } } },
-} as const;
-
-const openSession = {
-  ...credentials,
-  summary: "Log a browser in",
-  errors: ["invalid_credentials", "login_backoff"],
-  description: "Sets a cookie, which is only accepted with the header X-Requested-With: atherops.",
-  response: NO_CONTENT,
-} as const;
+const ROUTES = {
+  login: {
+    ...endpoint("POST", "/api/auth/login", "anyone", "accounts"),
+    ...credentials,
+    summary: "Log in",
+    description: "Returns a short-lived session JWT. If a later request gets 401, log in again.",
+    response: { 200: { type: "object", required: ["token"], properties: { token: { type: "string" } } } },
+  },
+  open: {
+    ...endpoint("POST", "/api/auth/session", "anyone", "accounts"),
+    ...credentials,
+    summary: "Log a browser in",
+    description: "Sets a cookie, which is only accepted with the header X-Requested-With: atherops.",
+    response: NO_CONTENT,
+  },
+};
 
 /** The same message for a wrong password and for a correct one that may not be used, so that it does not reveal which it was. */
 const FIRST_OPERATOR_ONLY =
@@ -72,28 +74,16 @@ const FIRST_OPERATOR_ONLY =
 
 const TOO_MANY_FAILURES = "too many failed logins to this account from your network: wait";
 
-type LoginBody = { Body: { email: string; password: string } };
-type LoginRequest = FastifyRequest<LoginBody>;
+type LoginRequest = FastifyRequest<{ Body: { email: string; password: string } }>;
 
 /** `isFirstOperatorOnly`: only the operator of the first start may log in with a password. */
 export function registerLogin(app: FastifyInstance, deps: AccountDeps & { isFirstOperatorOnly: boolean }): void {
   const backoff = new LoginBackoff(deps.now, new LoginFailures(deps.db, deps.now));
   const warnOfProxy = createProxyWarning(app.log);
   app.addHook("onReady", async () => void (await decoyHash()));
-  addRoute(app, deps.guards, {
-    ...endpoint("POST", "/api/auth/login", "anyone"),
-    ...login,
-    maxBodyBytes: BODY_LIMIT_BYTES,
-    handler: async (request: FastifyRequest<LoginBody>, reply: FastifyReply) => {
-      const user = await checkLogin(request, reply);
-      return { token: await deps.sessions.issue(user) };
-    },
-  });
-  addRoute(app, deps.guards, {
-    ...endpoint("POST", "/api/auth/session", "anyone"),
-    ...openSession,
-    maxBodyBytes: BODY_LIMIT_BYTES,
-    handler: async (request: FastifyRequest<LoginBody>, reply: FastifyReply) => {
+  addHandlers(app, deps.guards, ROUTES, {
+    login: async (request: LoginRequest, reply: FastifyReply) => ({ token: await deps.sessions.issue(await checkLogin(request, reply)) }),
+    open: async (request: LoginRequest, reply: FastifyReply) => {
       const user = await checkLogin(request, reply);
       await deps.browserSessions.open(request, reply, user);
       return await reply.code(204).header("cache-control", "no-store").send();
@@ -158,8 +148,6 @@ function createProxyWarning(log: Pick<Log, "warn">): (request: ProxiedRequest) =
   };
 }
 
-const common = { tag: "accounts" } as const;
-
 export const SESSION_SCHEMA = objectSchema({
   email: { type: "string" },
   role: { type: "string", enum: ["viewer", "admin", "operator"] },
@@ -167,17 +155,6 @@ export const SESSION_SCHEMA = objectSchema({
   expires_at: TIME_SCHEMA,
   label_limits: LABEL_LIMITS_SCHEMA,
 });
-
-const schemas = {
-  get: {
-    ...common,
-    summary: "The session of this browser",
-    description:
-      "`expires_at` is when the session ends if there are no more requests: about 12 hours after the last one, at the latest 7 days after the login.",
-    response: { 200: SESSION_SCHEMA },
-  },
-  end: { ...common, summary: "Log this browser out; all replicas normally refuse the session within 5 seconds", response: NO_CONTENT },
-};
 
 export function registerBrowserSessions(app: FastifyInstance, { db, guards, browserSessions }: AccountDeps): void {
   const sessions = new WeakMap<FastifyRequest, BrowserSession>();
@@ -189,26 +166,28 @@ export function registerBrowserSessions(app: FastifyInstance, { db, guards, brow
     sessions.set(request, session);
   };
   const browser: RouteGuard = { security: ["browser"], onRequest };
-
-  addRoute(app, guards, {
-    ...endpoint("GET", "/api/auth/session", browser),
-    limited: "filtered",
-    ...schemas.get,
-    handler: async (request) => {
-      return await describeSession(db, sessions.get(request) as BrowserSession);
+  addRoutes(app, guards, [
+    {
+      ...endpoint("GET", "/api/auth/session", browser, "accounts"),
+      limited: "filtered",
+      summary: "The session of this browser",
+      description:
+        "`expires_at` is when the session ends if there are no more requests: about 12 hours after the last one, at the latest 7 days after the login.",
+      response: { 200: SESSION_SCHEMA },
+      handler: async (request) => await describeSession(db, sessions.get(request) as BrowserSession),
     },
-  });
-
-  addRoute(app, guards, {
-    ...endpoint("DELETE", "/api/auth/session", browser),
-    limited: "filtered",
-    ...schemas.end,
-    handler: async (request, reply) => {
-      await browserSessions.end(request, reply, sessions.get(request) as BrowserSession);
-      audit(request, "logout", {});
-      return await reply.code(204).send();
+    {
+      ...endpoint("DELETE", "/api/auth/session", browser, "accounts"),
+      limited: "filtered",
+      summary: "Log this browser out; all replicas normally refuse the session within 5 seconds",
+      response: NO_CONTENT,
+      handler: async (request, reply) => {
+        await browserSessions.end(request, reply, sessions.get(request) as BrowserSession);
+        audit(request, "logout", {});
+        return await reply.code(204).send();
+      },
     },
-  });
+  ]);
 }
 
 export async function describeSession(db: AccountDb, { user, expiresAt }: BrowserSession) {

@@ -47,14 +47,10 @@ function hashOf(code: string): Buffer {
 
 const BODY_LIMIT_BYTES = 1024;
 
-const schema = {
-  body: { type: "object", required: ["code"], properties: { code: { type: "string", maxLength: 200 } } },
-} as const;
-
 export function registerOneTimeLogin(app: FastifyInstance, { db, guards, browserSessions }: AccountDeps, oneTimeLogin: OneTimeLogin): void {
   addRoute(app, guards, {
     ...endpoint("POST", "/api/auth/session/code", "anyone"),
-    ...schema,
+    body: { type: "object", required: ["code"], properties: { code: { type: "string", maxLength: 200 } } },
     maxBodyBytes: BODY_LIMIT_BYTES,
     handler: async (request: FastifyRequest<{ Body: { code: string } }>, reply: FastifyReply) => {
       const isLocal = isLoopback(request.hostname) && isLoopback(request.ip) && request.headers["x-requested-with"] === "atherops";

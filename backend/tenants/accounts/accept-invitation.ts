@@ -11,7 +11,7 @@ import { type AccountDb, insertUser, type InvitationRow, requireFreeEmail, type 
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { closedSchema, NO_CONTENT, objectSchema, TIME_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { type InvitationDeps, invitationHash, requirePasswordLogin } from "./invitations.ts";
 import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import { ROLE_SCHEMA } from "./users.ts";
@@ -55,20 +55,14 @@ export function registerInvitationAcceptance(app: FastifyInstance, deps: Invitat
     audit(request, "invitation.refused", {});
     throw notValid();
   }
-
-  addRoute(app, guards, {
-    ...ROUTES.show,
-    handler: async (request: FastifyRequest<{ Body: Pick<Body, "token"> }>, reply: FastifyReply) => {
+  addHandlers(app, guards, ROUTES, {
+    show: async (request: FastifyRequest<{ Body: Pick<Body, "token"> }>, reply: FastifyReply) => {
       const { email, role, org_id, expires_at } = await findValid(request);
       const org = await tenantDatabase(db, org_id).selectFrom("orgs").select("name").where("id", "=", org_id).executeTakeFirstOrThrow();
       void reply.header("cache-control", "no-store");
       return { email, role, org: org.name, expires_at: expires_at.toISOString() };
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.accept,
-    handler: async (request: FastifyRequest<{ Body: Body }>, reply: FastifyReply) => {
+    accept: async (request: FastifyRequest<{ Body: Body }>, reply: FastifyReply) => {
       const { org_id: orgId, email } = await findValid(request);
       await requireFreeEmail(db, email);
       const { token, password } = request.body;
@@ -88,18 +82,17 @@ async function exchange(
   orgId: string,
   { hash, passwordHash, nowMs }: { hash: string; passwordHash: string; nowMs: number },
 ): Promise<{ invitation: InvitationRow; user: UserRow }> {
-  return await tenantDatabase(db, orgId)
-    .transaction()
-    .execute(async (trx) => {
-      await requireCapacity(trx, orgId, "users", trx.selectFrom("users").where("org_id", "=", orgId));
-      const invitation = await findInvitation(trx, hash, nowMs);
-      if (!invitation) throw notValid();
-      const removed = await trx.deleteFrom("invitations").where("id", "=", invitation.id).executeTakeFirst();
-      if (removed.numDeletedRows !== 1n) throw notValid();
-      const { email, role, label_limits } = invitation;
-      const row = { org_id: orgId, email, role, label_limits, password_hash: passwordHash };
-      return { invitation, user: await insertUser(trx, row, new Date(nowMs)) };
-    });
+  const tenantDb = tenantDatabase(db, orgId);
+  return await tenantDb.transaction().execute(async (trx) => {
+    await requireCapacity(trx, orgId, "users", trx.selectFrom("users").where("org_id", "=", orgId));
+    const invitation = await findInvitation(trx, hash, nowMs);
+    if (!invitation) throw notValid();
+    const removed = await trx.deleteFrom("invitations").where("id", "=", invitation.id).executeTakeFirst();
+    if (removed.numDeletedRows !== 1n) throw notValid();
+    const { email, role, label_limits } = invitation;
+    const row = { org_id: orgId, email, role, label_limits, password_hash: passwordHash };
+    return { invitation, user: await insertUser(trx, row, new Date(nowMs)) };
+  });
 }
 
 /** The invitation with this token, unless it has expired, or its creator may no longer grant its role. */

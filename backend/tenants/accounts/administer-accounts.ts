@@ -5,10 +5,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError } from "../../errors.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { closedSchema, ID_PARAMS, NO_CONTENT, objectSchema, parseUuid, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
+import { requireOrg } from "./orgs.ts";
 import { describeUser, USER_SCHEMA } from "./users.ts";
 import { lockOperators, requireOtherAdmins } from "../../auth/sessions/other-admins.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
@@ -39,45 +40,32 @@ const ROUTES = {
 
 export function registerAccountAdministration(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, sessions, hashQueue, now = Date.now } = deps;
-
-  addRoute(app, guards, {
-    ...ROUTES.addAdmin,
-    handler: async (
-      request: FastifyRequest<{ Params: { id: string }; Body: { email: string; password: string } }>,
-      reply: FastifyReply,
-    ) => {
+  addHandlers(app, guards, ROUTES, {
+    addAdmin: async (request: FastifyRequest<{ Body: { email: string; password: string } }>, reply: FastifyReply) => {
       const { email, password } = request.body;
-      const org = await db.selectFrom("orgs").selectAll().where("id", "=", parseId(request.params.id, "organisation")).executeTakeFirst();
-      if (!org) throw resourceNotFound("organisation");
+      const orgId = await requireOrg(db, request);
       await requireFreeEmail(db, email);
       const passwordHash = await hashQueue.run(request, reply, () => hashPassword(password));
-      const row = { org_id: org.id, email, role: "admin" as const, password_hash: passwordHash };
-      const created = await insertUser(tenantDatabase(db, org.id), row, new Date(now()));
-      audit(request, "org.add_admin", { to_org_id: org.id, user_id: created.id, email: created.email }, org.id);
+      const row = { org_id: orgId, email, role: "admin" as const, password_hash: passwordHash };
+      const created = await insertUser(tenantDatabase(db, orgId), row, new Date(now()));
+      audit(request, "org.add_admin", { to_org_id: orgId, user_id: created.id, email: created.email }, orgId);
       return await reply.code(201).send(describeUser(created));
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.find,
-    handler: async (request: FastifyRequest<{ Querystring: { email: string } }>) => {
+    find: async (request: FastifyRequest<{ Querystring: { email: string } }>) => {
       const found = await findUserByEmail(db, request.query.email);
       return found ? [{ ...describeUser(found), org_id: found.org_id }] : [];
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request: FastifyRequest<{ Params: { id: string } }>, reply: FastifyReply) => {
-      const id = parseId(request.params.id, "account");
+    remove: async (request: FastifyRequest<{ Params: { id: string } }>, reply: FastifyReply) => {
+      const id = parseUuid(request.params.id);
+      if (id === undefined) throw accountNotFound();
       const removed = await db.transaction().execute(async (trx) => {
         await lockOperators(trx);
         const found = await trx.selectFrom("users").selectAll().where("id", "=", id).executeTakeFirst();
-        if (!found) throw resourceNotFound("account");
+        if (!found) throw accountNotFound();
         const tenantDb = tenantDatabase(trx, found.org_id);
         await tenantDb.selectFrom("orgs").select("id").where("id", "=", found.org_id).forUpdate().execute();
         const locked = await tenantDb.selectFrom("users").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
-        if (!locked) throw resourceNotFound("account");
+        if (!locked) throw accountNotFound();
         await requireOtherAdmins(trx, locked);
         await tenantDb.deleteFrom("users").where("id", "=", id).execute();
         return locked;
@@ -89,13 +77,6 @@ export function registerAccountAdministration(app: FastifyInstance, deps: Accoun
   });
 }
 
-/** Throws not_found, including for a malformed id. */
-function parseId(id: string, resource: string): string {
-  const uuid = parseUuid(id);
-  if (uuid === undefined) throw resourceNotFound(resource);
-  return uuid;
-}
-
-function resourceNotFound(resource: string): ApiError {
-  return new ApiError("not_found", `${resource} not found`);
+function accountNotFound(): ApiError {
+  return new ApiError("not_found", "account not found");
 }

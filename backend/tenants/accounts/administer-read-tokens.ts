@@ -21,7 +21,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import { MAX_READ_TOKEN_TTL_MS } from "../tenant-limits.ts";
 import { requireCapacity } from "../../engines/relational/row-limits.ts";
@@ -72,12 +72,12 @@ interface CreateBody {
   readonly label_limits?: LabelLimits | null;
 }
 
-export function registerReadTokenAdministration(app: FastifyInstance, deps: AccountDeps): void {
-  const { db, guards, readTokens, now = Date.now } = deps;
-
-  addRoute(app, guards, {
-    ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
+export function registerReadTokenAdministration(
+  app: FastifyInstance,
+  { db, guards, readTokens, now = Date.now, pageRows }: AccountDeps,
+): void {
+  addHandlers(app, guards, ROUTES, {
+    create: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
       const { orgId, email } = callerOf(request);
       const { name, ttl, label_limits } = request.body;
       const at = now();
@@ -91,18 +91,13 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
         expires_at: expires,
         label_limits: storedLimits(label_limits),
       };
-      await tenantDatabase(db, orgId)
-        .transaction()
-        .execute(async (trx) => await insertWithinLimit(trx, row));
+      const tenantDb = tenantDatabase(db, orgId);
+      await tenantDb.transaction().execute(async (trx) => await insertWithinLimit(trx, row));
       audit(request, "read_token.create", { read_token_id: row.id, name, expires_at: expires.toISOString(), ...auditedLimits(row) });
       const token = await readTokens.issue(row);
       return await reply.code(201).send({ id: row.id, name, token, expires_at: expires.toISOString() });
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request, reply) => {
+    remove: async (request, reply) => {
       const id = readId(request, "read token");
       const { orgId } = callerOf(request);
       const removed = await tenantDatabase(db, orgId)
@@ -116,14 +111,7 @@ export function registerReadTokenAdministration(app: FastifyInstance, deps: Acco
       audit(request, "read_token.delete", { read_token_id: id, name: removed.name });
       return await reply.code(204).send();
     },
-  });
-  registerReadTokenList(app, deps);
-}
-
-function registerReadTokenList(app: FastifyInstance, { db, guards, now = Date.now, pageRows }: AccountDeps): void {
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+    list: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const query = tenantDatabase(db, orgId)
         .selectFrom("read_tokens")

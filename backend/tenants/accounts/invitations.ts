@@ -8,7 +8,7 @@ import type { LabelLimits } from "../../admission/limited-labels.ts";
 import { auditedLimits, LABEL_LIMITS_SCHEMA, requireViewer, shownLimits, storedLimits } from "../../auth/label-limits-schema.ts";
 import { callerOf, type Role } from "../../http/request-identity.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
-import { EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
+import { type AccountDb, EMAIL_SCHEMA, type InvitationRow, normalEmail, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import {
@@ -22,7 +22,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { MAX_INVITATION_TTL_MS, MAX_INVITATIONS_PER_ORG } from "../tenant-limits.ts";
 import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import { requireOperator, ROLE_SCHEMA } from "./users.ts";
@@ -90,10 +90,8 @@ export function requirePasswordLogin({ isPasswordLogin }: InvitationDeps): void 
 
 export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationDeps): void {
   const { db, guards, now = Date.now } = deps;
-
-  addRoute(app, guards, {
-    ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
+  addHandlers(app, guards, ROUTES, {
+    create: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
       requirePasswordLogin(deps);
       const { role, ttl } = request.body;
       const caller = callerOf(request);
@@ -125,31 +123,8 @@ export function registerInvitationRoutes(app: FastifyInstance, deps: InvitationD
       });
       return await reply.code(201).send({ ...describeInvitation({ ...row, creator: caller.email }), token: secret });
     },
-  });
-  registerListAndRemoval(app, deps);
-}
-
-function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.now }: InvitationDeps): void {
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request) => {
-      const { orgId } = callerOf(request);
-      const rows = await tenantDatabase(db, orgId)
-        .selectFrom("invitations")
-        .innerJoin("users", "users.id", "invitations.created_by")
-        .selectAll("invitations")
-        .select("users.email as creator")
-        .where("invitations.org_id", "=", orgId)
-        .where("invitations.expires_at", ">", new Date(now()))
-        .orderBy("invitations.email")
-        .execute();
-      return rows.map(describeInvitation);
-    },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request, reply) => {
+    list: async (request) => await listInvitations(db, callerOf(request).orgId, new Date(now())),
+    remove: async (request, reply) => {
       const { orgId } = callerOf(request);
       const id = readId(request, "invitation");
       const removed = await tenantDatabase(db, orgId)
@@ -165,25 +140,33 @@ function registerListAndRemoval(app: FastifyInstance, { db, guards, now = Date.n
   });
 }
 
+async function listInvitations(db: AccountDb, orgId: string, at: Date) {
+  const rows = await tenantDatabase(db, orgId)
+    .selectFrom("invitations")
+    .innerJoin("users", "users.id", "invitations.created_by")
+    .selectAll("invitations")
+    .select("users.email as creator")
+    .where("invitations.org_id", "=", orgId)
+    .where("invitations.expires_at", ">", at)
+    .orderBy("invitations.email")
+    .execute();
+  return rows.map(describeInvitation);
+}
+
 /** Deletes expired invitations and an earlier one for the same e-mail address, which do not count towards the limit. */
 async function replaceWithinLimit({ db }: AccountDeps, row: InvitationRow): Promise<void> {
   const { org_id, email, created_at } = row;
-  await tenantDatabase(db, org_id)
-    .transaction()
-    .execute(async (trx) => {
-      const valid = trx
-        .selectFrom("invitations")
-        .where("org_id", "=", org_id)
-        .where("email", "<>", email)
-        .where("expires_at", ">", created_at);
-      await requireCapacity(trx, org_id, "invitations", valid, MAX_INVITATIONS_PER_ORG);
-      await trx
-        .deleteFrom("invitations")
-        .where("org_id", "=", org_id)
-        .where((any) => any.or([any("email", "=", email), any("expires_at", "<=", created_at)]))
-        .execute();
-      await trx.insertInto("invitations").values(row).execute();
-    });
+  const tenantDb = tenantDatabase(db, org_id);
+  await tenantDb.transaction().execute(async (trx) => {
+    const others = trx.selectFrom("invitations").where("org_id", "=", org_id).where("email", "<>", email);
+    await requireCapacity(trx, org_id, "invitations", others.where("expires_at", ">", created_at), MAX_INVITATIONS_PER_ORG);
+    await trx
+      .deleteFrom("invitations")
+      .where("org_id", "=", org_id)
+      .where((any) => any.or([any("email", "=", email), any("expires_at", "<=", created_at)]))
+      .execute();
+    await trx.insertInto("invitations").values(row).execute();
+  });
 }
 
 function describeInvitation(row: InvitationRow & { readonly creator: string }) {

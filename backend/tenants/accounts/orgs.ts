@@ -4,7 +4,7 @@ import type { Kysely } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
 import { closedSchema, nameSchema, objectSchema, parseUuid, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import {
@@ -21,41 +21,32 @@ import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const org = objectSchema(["org_id", "name"], { org_id: UUID_SCHEMA, name: { type: "string" }, created_at: TIME_SCHEMA });
 
-const createSchema = {
-  summary: "Create an organisation with its first administrator",
-  tag: "accounts",
-  body: closedSchema({
-    name: nameSchema(200),
-    admin: closedSchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA }),
-  }),
-  response: { 201: org },
-} as const;
-
-const listSchema = {
-  summary: "All organisations, oldest first",
-  description: `Pages have ${MAX_ROWS_PER_ORG} entries; the Link header points to the next page.`,
-  tag: "accounts",
-  query: CURSOR_QUERY,
-  response: { 200: { type: "array", items: org } },
-} as const;
+const ROUTES = {
+  list: {
+    ...endpoint("GET", "/api/orgs", "operator", "accounts"),
+    summary: "All organisations, oldest first",
+    description: `Pages have ${MAX_ROWS_PER_ORG} entries; the Link header points to the next page.`,
+    query: CURSOR_QUERY,
+    response: { 200: { type: "array", items: org } },
+  },
+  create: {
+    ...endpoint("POST", "/api/orgs", "operator", "accounts"),
+    summary: "Create an organisation with its first administrator",
+    body: closedSchema({ name: nameSchema(200), admin: closedSchema({ email: EMAIL_SCHEMA, password: PASSWORD_SCHEMA }) }),
+    response: { 201: org },
+  },
+};
 
 export function registerOrgRoutes(
   app: FastifyInstance,
   { db, guards, hashQueue, now = Date.now, pageRows = MAX_ROWS_PER_ORG }: AccountDeps,
 ): void {
-  addRoute(app, guards, {
-    ...endpoint("GET", "/api/orgs", "operator"),
-    ...listSchema,
-    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+  addHandlers(app, guards, ROUTES, {
+    list: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const page = await readPage(request, reply, db.selectFrom("orgs").selectAll(), { sortedBy: "created_at", limit: pageRows });
       return page.map((row) => ({ org_id: row.id, name: row.name, created_at: row.created_at.toISOString() }));
     },
-  });
-
-  addRoute(app, guards, {
-    ...endpoint("POST", "/api/orgs", "operator"),
-    ...createSchema,
-    handler: async (
+    create: async (
       request: FastifyRequest<{ Body: { name: string; admin: { email: string; password: string } } }>,
       reply: FastifyReply,
     ) => {
@@ -74,9 +65,9 @@ export function registerOrgRoutes(
   });
 }
 
-/** Returns the organisation's id. Throws not_found, including for a malformed id. */
-export async function requireOrg(db: Kysely<AccountTables>, rawId: string): Promise<string> {
-  const id = parseUuid(rawId);
+/** Returns the id of the organisation in the path. Throws not_found, including for a malformed id. */
+export async function requireOrg(db: Kysely<AccountTables>, request: FastifyRequest): Promise<string> {
+  const id = parseUuid((request.params as { id: string }).id);
   const row =
     id === undefined ? undefined : await tenantDatabase(db, id).selectFrom("orgs").select("id").where("id", "=", id).executeTakeFirst();
   if (!row) throw new ApiError("not_found", "organisation not found");

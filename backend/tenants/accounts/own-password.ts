@@ -13,15 +13,6 @@ import { closedSchema, NO_CONTENT } from "../../http/schemas.ts";
 import { addRoute, endpoint } from "../../http/route.ts";
 import { requirePassword } from "./users.ts";
 
-const schema = {
-  tag: "accounts",
-  errors: ["login_backoff", "conflict"],
-  summary: "Change your password; your other sessions end",
-  description: "A browser gets a new session in the same response. A program logs in again.",
-  body: closedSchema({ current: { type: "string", maxLength: 1024 }, password: PASSWORD_SCHEMA }),
-  response: NO_CONTENT,
-} as const;
-
 type PasswordRequest = FastifyRequest<{ Body: { current: string; password: string } }>;
 
 export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): void {
@@ -39,9 +30,13 @@ export function registerOwnPassword(app: FastifyInstance, deps: AccountDeps): vo
   }
 
   addRoute(app, guards, {
-    ...endpoint("PUT", "/api/auth/password", "viewer"),
+    ...endpoint("PUT", "/api/auth/password", "viewer", "accounts"),
     limited: "filtered",
-    ...schema,
+    errors: ["login_backoff", "conflict"],
+    summary: "Change your password; your other sessions end",
+    description: "A browser gets a new session in the same response. A program logs in again.",
+    body: closedSchema({ current: { type: "string", maxLength: 1024 }, password: PASSWORD_SCHEMA }),
+    response: NO_CONTENT,
     handler: async (request: PasswordRequest, reply: FastifyReply) => {
       const { userId, orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);

@@ -8,7 +8,7 @@ import { auditedLimits, LABEL_LIMITS_SCHEMA, requireViewer, shownLimits, storedL
 import { callerOf, type Role, type SessionUser } from "../../http/request-identity.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { readId, ID_PARAMS, notFound, NO_CONTENT, closedSchema, objectSchema, TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { requireCapacity } from "../../engines/relational/row-limits.ts";
 import { lockOperators, requireOtherAdmins } from "../../auth/sessions/other-admins.ts";
@@ -86,26 +86,16 @@ interface CreateBody {
   readonly label_limits?: LabelLimits | null;
 }
 
-interface ById {
-  Params: { id: string };
-}
-
 export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): void {
   const { db, guards, hashQueue, now = Date.now } = deps;
-
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request) => {
+  addHandlers(app, guards, ROUTES, {
+    list: async (request) => {
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);
       const rows = await tenantDb.selectFrom("users").selectAll().where("org_id", "=", orgId).orderBy("email").execute();
       return rows.map(describeUser);
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
+    create: async (request: FastifyRequest<{ Body: CreateBody }>, reply: FastifyReply) => {
       const { email, password, role } = request.body;
       const label_limits = storedLimits(request.body.label_limits);
       requireViewer(role, { label_limits });
@@ -117,16 +107,14 @@ export function registerUserRoutes(app: FastifyInstance, deps: AccountDeps): voi
       audit(request, "user.create", { user_id: created.id, email: created.email, role, ...auditedLimits(created) });
       return await reply.code(201).send(describeUser(created));
     },
+    ...changeHandlers(deps),
   });
-  registerUserChanges(app, deps);
 }
 
-function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
-  const { db, guards, hashQueue } = deps;
-
-  addRoute(app, guards, {
-    ...ROUTES.password,
-    handler: async (request: FastifyRequest<ById & { Body: { password: string } }>, reply: FastifyReply) => {
+function changeHandlers(deps: AccountDeps) {
+  const { db, hashQueue } = deps;
+  return {
+    password: async (request: FastifyRequest<{ Body: { password: string } }>, reply: FastifyReply) => {
       // Checked before the costly password hash, and again in `changeUser`.
       await requireChangeable(db, request);
       const passwordHash = await hashQueue.run(request, reply, () => hashPassword(request.body.password));
@@ -138,11 +126,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
       audit(request, "user.password", { user_id: changed.id });
       return await reply.code(204).send();
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.role,
-    handler: async (request: FastifyRequest<ById & { Body: { role: Role } }>) => {
+    role: async (request: FastifyRequest<{ Body: { role: Role } }>) => {
       const { role } = request.body;
       if (role === "operator") requireOperator(callerOf(request));
       const before = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
@@ -153,11 +137,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
       audit(request, "user.role", { user_id: before.id, from: before.role, to: role });
       return describeUser({ ...before, role });
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.labelLimits,
-    handler: async (request: FastifyRequest<ById & { Body: { label_limits: LabelLimits | null } }>) => {
+    labelLimits: async (request: FastifyRequest<{ Body: { label_limits: LabelLimits | null } }>) => {
       const label_limits = storedLimits(request.body.label_limits);
       const before = await changeUser(deps, request, async ({ tenantTrx }, row) => {
         requireViewer(row.role, { label_limits });
@@ -166,11 +146,7 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
       audit(request, "user.label_limits", { user_id: before.id, from: before.label_limits ?? "", to: label_limits ?? "" });
       return describeUser({ ...before, label_limits });
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request: FastifyRequest<ById>, reply: FastifyReply) => {
+    remove: async (request: FastifyRequest, reply: FastifyReply) => {
       const removed = await changeUser(deps, request, async ({ trx, tenantTrx }, row) => {
         await requireOtherAdmins(trx, row);
         await tenantTrx.deleteFrom("users").where("id", "=", row.id).execute();
@@ -178,16 +154,15 @@ function registerUserChanges(app: FastifyInstance, deps: AccountDeps): void {
       audit(request, "user.delete", { user_id: removed.id, email: removed.email });
       return await reply.code(204).send();
     },
-  });
+  };
 }
 
 async function insertWithinLimit(db: AccountDeps["db"], row: Parameters<typeof insertUser>[1], now: Date): Promise<UserRow> {
-  return await tenantDatabase(db, row.org_id)
-    .transaction()
-    .execute(async (trx) => {
-      await requireCapacity(trx, row.org_id, "users", trx.selectFrom("users").where("org_id", "=", row.org_id));
-      return await insertUser(trx, row, now);
-    });
+  const tenantDb = tenantDatabase(db, row.org_id);
+  return await tenantDb.transaction().execute(async (trx) => {
+    await requireCapacity(trx, row.org_id, "users", trx.selectFrom("users").where("org_id", "=", row.org_id));
+    return await insertUser(trx, row, now);
+  });
 }
 
 /** A transaction, and the same restricted to the caller's organisation. Operators are counted across organisations. */
@@ -199,7 +174,7 @@ interface UserTransaction {
 /** Locks the user with this id of the caller's organisation and runs `apply`. Returns the row before the change. */
 async function changeUser(
   { db, sessions }: AccountDeps,
-  request: FastifyRequest<ById>,
+  request: FastifyRequest,
   apply: (transaction: UserTransaction, row: UserRow) => Promise<unknown>,
 ): Promise<UserRow> {
   const { orgId } = callerOf(request);
@@ -226,7 +201,7 @@ export function requirePassword(row: Pick<UserRow, "sso_issuer">): void {
 }
 
 /** The user with the id of this request. Throws `not_found`, and `forbidden` if only operators may change the user. */
-async function requireChangeable(db: AccountDb, request: FastifyRequest<ById>): Promise<UserRow> {
+async function requireChangeable(db: AccountDb, request: FastifyRequest): Promise<UserRow> {
   const id = readId(request, "user");
   const { orgId } = callerOf(request);
   const user = await tenantDatabase(db, orgId)

@@ -4,7 +4,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf } from "../../http/request-identity.ts";
 import { listResponse, objectSchema, OPTIONAL_TIME_SCHEMA, optionalSchema, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { CLUSTER_CONFIG_SCHEMA } from "./cluster-config.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { CURSOR_QUERY, type CursorQuery, linkNext, PAGE_ROWS, readCursor } from "../../http/list-page.ts";
@@ -51,9 +51,8 @@ const ROUTES = {
 
 export function registerClusterAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, now, pageRows = PAGE_ROWS } = deps;
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+  addHandlers(app, guards, ROUTES, {
+    list: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);
       const { clusters, next } = await readClusterPage(tenantDb, orgId, readCursor(request, 3), pageRows);
@@ -79,7 +78,7 @@ export function registerClusterAdministration(app: FastifyInstance, deps: Enrolm
     },
   });
 
-  registerRemoval(app, deps, { path: "/api/clusters/:id", table: "clusters", kind: "cluster", idField: "cluster_id" });
+  registerRemoval(app, deps, { path: "/api/clusters/:id", kind: "cluster", idField: "cluster_id" });
 }
 
 /** `next`: name and id of the last cluster, and its last returned node, "" if it is complete; undefined if there is no next page. */

@@ -7,7 +7,7 @@ import type { HostConfig } from "../../../common/protocol/enrolment.ts";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf } from "../../http/request-identity.ts";
 import { readId, ID_PARAMS, listResponse, notFound, OPTIONAL_TIME_SCHEMA, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { COLLECTOR_SCHEMA, isOnline } from "./heartbeats.ts";
 import { HOST_CONFIG_RESPONSE_SCHEMA, HOST_CONFIG_SCHEMA } from "./host-config.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
@@ -48,9 +48,8 @@ const ROUTES = {
 
 export function registerHostAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { db, guards, now, pageRows } = deps;
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+  addHandlers(app, guards, ROUTES, {
+    list: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);
       const query = tenantDb.selectFrom("hosts").selectAll().where("org_id", "=", orgId);
@@ -68,11 +67,7 @@ export function registerHostAdministration(app: FastifyInstance, deps: Enrolment
         config: { version: String(host.config_version), in_force: host.config_in_force, error: host.config_error, config: host.config },
       }));
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.config,
-    handler: async (request: FastifyRequest<{ Body: HostConfig }>) => {
+    config: async (request: FastifyRequest<{ Body: HostConfig }>) => {
       const id = readId(request, "host");
       const { orgId } = callerOf(request);
       const updated = await tenantDatabase(db, orgId)
@@ -88,5 +83,5 @@ export function registerHostAdministration(app: FastifyInstance, deps: Enrolment
     },
   });
 
-  registerRemoval(app, deps, { path: "/api/v1/agents/:id", table: "hosts", kind: "host", idField: "agent_id" });
+  registerRemoval(app, deps, { path: "/api/v1/agents/:id", kind: "host", idField: "agent_id" });
 }

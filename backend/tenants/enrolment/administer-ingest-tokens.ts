@@ -24,7 +24,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import type { EnrolmentDeps } from "./enrolment-tables.ts";
 import {
   findIdentity,
@@ -129,30 +129,23 @@ interface NewToken {
 export function registerIngestTokenAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
   const { guards, ingestTokens, now, pageRows } = deps;
   const tokenDb = (request: FastifyRequest) => tenantDatabase(deps.db, callerOf(request).orgId);
-
-  addRoute(app, guards, {
-    ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: NewToken }>, reply: FastifyReply) => {
+  addHandlers(app, guards, ROUTES, {
+    create: async (request: FastifyRequest<{ Body: NewToken }>, reply: FastifyReply) => {
       ingestTokens.requireEnabled();
       const { token: secret, hash } = newIngestToken();
-      const row = await tokenDb(request)
-        .transaction()
-        .execute(async (trx) => {
-          const created = await buildRow(trx, request, { hash, at: new Date(now()) });
-          await insertWithinLimit(trx, created);
-          return created;
-        });
+      const tenantDb = tokenDb(request);
+      const row = await tenantDb.transaction().execute(async (trx) => {
+        const created = await buildRow(trx, request, { hash, at: new Date(now()) });
+        await insertWithinLimit(trx, created);
+        return created;
+      });
       const { id, name, signals, kind, owner_id, networks, bytes_per_second, records_per_second } = row;
       const expires_at = row.expires_at?.toISOString() ?? null;
       const rates = { bytes_per_second, records_per_second };
       audit(request, "ingest_token.create", { ingest_token_id: id, name, signals, kind, owner_id, networks, ...rates, expires_at });
       return await reply.code(201).send({ id, name, token: secret, expires_at });
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+    list: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
       const { orgId } = callerOf(request);
       const query = selectListed(tokenDb(request), orgId, now());
       const page = await readPage(request, reply, query, { sortedBy: "name", limit: pageRows });
@@ -160,11 +153,7 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
       const retiring = await listRetiring(tokenDb(request), orgId, ids, now());
       return page.map((row) => describeToken(row, retiring.get(row.id)));
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request, reply) => {
+    remove: async (request, reply) => {
       const id = readId(request, "ingest token");
       const removed = await removeToken(tokenDb(request), callerOf(request).orgId, id);
       const [first] = removed;
@@ -173,15 +162,13 @@ export function registerIngestTokenAdministration(app: FastifyInstance, deps: En
       audit(request, "ingest_token.delete", { ingest_token_id: id, name: first.name });
       return await reply.code(204).send();
     },
+    ...rotationHandler(deps),
   });
-
-  registerRotation(app, deps);
 }
 
-function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now }: EnrolmentDeps): void {
-  addRoute(app, guards, {
-    ...ROUTES.rotate,
-    handler: async (request: FastifyRequest<{ Body: { overlap: string; ttl?: string } }>) => {
+function rotationHandler({ db, ingestTokens, now }: EnrolmentDeps) {
+  return {
+    rotate: async (request: FastifyRequest<{ Body: { overlap: string; ttl?: string } }>) => {
       ingestTokens.requireEnabled();
       const id = readId(request, "ingest token");
       const { orgId } = callerOf(request);
@@ -189,16 +176,15 @@ function registerRotation(app: FastifyInstance, { db, guards, ingestTokens, now 
       const overlapMs = readDurationMs("overlap", overlap, OVERLAP, EXAMPLE);
       const ttlMs = ttl === undefined ? undefined : readDurationMs("ttl", ttl, TTL, EXAMPLE);
       const { token: secret, hash } = newIngestToken();
-      const at = new Date(now());
-      const { row, retiresAt, changed } = await tenantDatabase(db, orgId)
-        .transaction()
-        .execute((trx) => rotate(trx, orgId, id, { hash, at, overlapMs, ttlMs }));
+      const rotation = { hash, at: new Date(now()), overlapMs, ttlMs };
+      const tenantDb = tenantDatabase(db, orgId);
+      const { row, retiresAt, changed } = await tenantDb.transaction().execute((trx) => rotate(trx, orgId, id, rotation));
       ingestTokens.forget(...changed);
       audit(request, "ingest_token.rotate", { ingest_token_id: id, name: row.name, overlap });
       const expiresAt = row.expires_at?.toISOString() ?? null;
       return { id, name: row.name, token: secret, expires_at: expiresAt, previous_valid_until: retiresAt.toISOString() };
     },
-  });
+  };
 }
 
 /** Throws `invalid_field`. */

@@ -17,7 +17,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { MAX_INSTALL_TOKEN_TTL_MS } from "../tenant-limits.ts";
 import { installTokenRow, newInstallToken } from "./install-token.ts";
 import type { EnrolmentDeps, InstallTokenRow } from "./enrolment-tables.ts";
@@ -51,11 +51,9 @@ const ROUTES = {
   },
 };
 
-export function registerInstallTokenAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
-  const { db, guards } = deps;
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request) => {
+export function registerInstallTokenAdministration(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
+  addHandlers(app, guards, ROUTES, {
+    list: async (request) => {
       const { orgId } = callerOf(request);
       return await tenantDatabase(db, orgId)
         .selectFrom("install_tokens")
@@ -66,11 +64,7 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
         .limit(1000)
         .execute();
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request, reply) => {
+    remove: async (request, reply) => {
       const id = readId(request, "install token");
       const { orgId } = callerOf(request);
       const result = await tenantDatabase(db, orgId)
@@ -83,24 +77,16 @@ export function registerInstallTokenAdministration(app: FastifyInstance, deps: E
       audit(request, "install_token.delete", { install_token_id: id });
       return await reply.code(204).send();
     },
-  });
-  registerCreation(app, deps);
-}
-
-function registerCreation(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
-  addRoute(app, guards, {
-    ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: { ttl: string } }>, reply: FastifyReply) => {
+    create: async (request: FastifyRequest<{ Body: { ttl: string } }>, reply: FastifyReply) => {
       const token = newInstallToken();
       const row = installTokenRow(callerOf(request).orgId, token, now(), ttlMs(request.body.ttl));
-      await tenantDatabase(db, row.org_id)
-        .transaction()
-        .execute(async (trx) => {
-          await removeExpired(trx, row);
-          const unused = trx.selectFrom("install_tokens").where("org_id", "=", row.org_id).where("used_at", "is", null);
-          await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "unused install tokens", unused);
-          await trx.insertInto("install_tokens").values(row).execute();
-        });
+      const tenantDb = tenantDatabase(db, row.org_id);
+      await tenantDb.transaction().execute(async (trx) => {
+        await removeExpired(trx, row);
+        const unused = trx.selectFrom("install_tokens").where("org_id", "=", row.org_id).where("used_at", "is", null);
+        await requireCapacity(trx.$extendTables<OrgTable>(), row.org_id, "unused install tokens", unused);
+        await trx.insertInto("install_tokens").values(row).execute();
+      });
       const expiresAt = row.expires_at.toISOString();
       audit(request, "install_token.create", { install_token_id: row.id, expires_at: expiresAt });
       return await reply.code(201).send({ id: row.id, token, expires_at: expiresAt });

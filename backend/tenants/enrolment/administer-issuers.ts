@@ -13,7 +13,7 @@ import { callerOf } from "../../http/request-identity.ts";
 import { lockOrg, type OrgTable, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 import { ApiError } from "../../errors.ts";
 import { CURSOR_QUERY, type CursorQuery, readPage } from "../../http/list-page.ts";
-import { addRoutes, endpoint, type Route } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import {
   closedSchema,
   ID_PARAMS,
@@ -114,48 +114,41 @@ const ROUTES = {
 type BodyRequest = FastifyRequest<{ Body: IssuerBody }>;
 
 export function registerIssuerAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
-  addRoutes(app, deps.guards, [...changingRoutes(deps), listRoute(deps)]);
-}
-
-function changingRoutes(deps: EnrolmentDeps): Route[] {
+  const { db, guards, pageRows = PAGE_ROWS } = deps;
   const changed = (request: FastifyRequest, action: string, { id, ...names }: { id: string; name: string; issuer?: string }) => {
     deps.issuers.forget(callerOf(request).orgId);
     audit(request, action, { issuer_id: id, ...names });
   };
-  return [
-    {
-      ...ROUTES.create,
-      handler: async (request: BodyRequest, reply: FastifyReply) => {
-        const { id, name, issuer, audience } = await addIssuer(deps, request);
-        changed(request, "issuer.create", { id, name, issuer });
-        return await reply.code(201).send({ id, name, audience });
-      },
+  addHandlers(app, guards, ROUTES, {
+    create: async (request: BodyRequest, reply: FastifyReply) => {
+      const { id, name, issuer, audience } = await addIssuer(deps, request);
+      changed(request, "issuer.create", { id, name, issuer });
+      return await reply.code(201).send({ id, name, audience });
     },
-    {
-      ...ROUTES.replace,
-      handler: async (request: BodyRequest) => {
-        const { id, name, issuer, audience } = await replaceIssuer(deps, request);
-        changed(request, "issuer.update", { id, name, issuer });
-        return { id, name, audience };
-      },
+    replace: async (request: BodyRequest) => {
+      const { id, name, issuer, audience } = await replaceIssuer(deps, request);
+      changed(request, "issuer.update", { id, name, issuer });
+      return { id, name, audience };
     },
-    {
-      ...ROUTES.remove,
-      handler: async (request, reply) => {
-        const id = readId(request, "trusted issuer");
-        const { orgId } = callerOf(request);
-        const removed = await tenantDatabase(deps.db, orgId)
-          .deleteFrom("trusted_issuers")
-          .where("id", "=", id)
-          .where("org_id", "=", orgId)
-          .returning("name")
-          .executeTakeFirst();
-        if (!removed) throw notFound("trusted issuer");
-        changed(request, "issuer.delete", { id, name: removed.name });
-        return await reply.code(204).send();
-      },
+    remove: async (request, reply) => {
+      const id = readId(request, "trusted issuer");
+      const { orgId } = callerOf(request);
+      const removed = await tenantDatabase(db, orgId)
+        .deleteFrom("trusted_issuers")
+        .where("id", "=", id)
+        .where("org_id", "=", orgId)
+        .returning("name")
+        .executeTakeFirst();
+      if (!removed) throw notFound("trusted issuer");
+      changed(request, "issuer.delete", { id, name: removed.name });
+      return await reply.code(204).send();
     },
-  ];
+    list: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
+      const { orgId } = callerOf(request);
+      const query = tenantDatabase(db, orgId).selectFrom("trusted_issuers").selectAll().where("org_id", "=", orgId);
+      return (await readPage(request, reply, query, { sortedBy: "name", limit: pageRows })).map(describe);
+    },
+  });
 }
 
 async function addIssuer(deps: EnrolmentDeps, request: BodyRequest): Promise<TrustedIssuerRow> {
@@ -196,15 +189,14 @@ async function changeIssuers<T>(
   name: string,
   change: (trx: Transaction<EnrolmentTables>) => Promise<T>,
 ): Promise<T> {
-  return await requireUniqueName("trusted issuer", name, async () =>
-    tenantDatabase(db, callerOf(request).orgId)
-      .transaction()
-      .execute(async (trx) => {
-        const changed = await change(trx);
-        await requireBytes(trx, callerOf(request).orgId);
-        return changed;
-      }),
-  );
+  const { orgId } = callerOf(request);
+  const tenantDb = tenantDatabase(db, orgId);
+  const changeWithinLimit = async (trx: Transaction<EnrolmentTables>): Promise<T> => {
+    const changed = await change(trx);
+    await requireBytes(trx, orgId);
+    return changed;
+  };
+  return await requireUniqueName("trusted issuer", name, () => tenantDb.transaction().execute(changeWithinLimit));
 }
 
 /** Throws `conflict` if the issuers of the organisation have become too large. */
@@ -216,17 +208,6 @@ async function requireBytes(trx: Transaction<EnrolmentTables>, orgId: string): P
     .executeTakeFirstOrThrow();
   if (Number(bytes) > MAX_ISSUERS_BYTES_PER_ORG)
     throw new ApiError("conflict", "the keys and rules of all trusted issuers together have more than 4 MiB: use fewer");
-}
-
-function listRoute({ db, pageRows = PAGE_ROWS }: EnrolmentDeps): Route {
-  return {
-    ...ROUTES.list,
-    handler: async (request: FastifyRequest<CursorQuery>, reply: FastifyReply) => {
-      const { orgId } = callerOf(request);
-      const query = tenantDatabase(db, orgId).selectFrom("trusted_issuers").selectAll().where("org_id", "=", orgId);
-      return (await readPage(request, reply, query, { sortedBy: "name", limit: pageRows })).map(describe);
-    },
-  };
 }
 
 type ChangedFields = Omit<TrustedIssuerRow, "id" | "org_id" | "version" | "created_by" | "created_at">;

@@ -17,7 +17,7 @@ import {
   TIME_SCHEMA,
   UUID_SCHEMA,
 } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { mintKey, revokeKeysOf } from "./key-table.ts";
 import type { EnrolmentDeps, EnrolmentTables } from "./enrolment-tables.ts";
 import type { Kysely } from "kysely";
@@ -44,43 +44,25 @@ const ROUTES = {
   },
 };
 
-export function registerKeyAdministration(app: FastifyInstance, deps: EnrolmentDeps): void {
-  const { db, guards, masterKeys, now } = deps;
-  addRoute(app, guards, {
-    ...ROUTES.create,
-    handler: async (request: FastifyRequest<{ Body: { name: string } }>, reply: FastifyReply) => {
+export function registerKeyAdministration(app: FastifyInstance, { db, guards, masterKeys, keys, now }: EnrolmentDeps): void {
+  addHandlers(app, guards, ROUTES, {
+    create: async (request: FastifyRequest<{ Body: { name: string } }>, reply: FastifyReply) => {
       const { name } = request.body;
       const { orgId } = callerOf(request);
-      const { row, rawKey } = await tenantDatabase(db, orgId)
-        .transaction()
-        .execute(async (trx) => {
-          await requireCapacity(trx.$extendTables<OrgTable>(), orgId, "keys", selectDirectKeys(trx, orgId));
-          return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
-        });
+      const tenantDb = tenantDatabase(db, orgId);
+      const { row, rawKey } = await tenantDb.transaction().execute(async (trx) => {
+        await requireCapacity(trx.$extendTables<OrgTable>(), orgId, "keys", selectDirectKeys(trx, orgId));
+        return await mintKey(trx, masterKeys, { orgId, kind: "direct", node: name }, new Date(now()));
+      });
       audit(request, "key.create", { key_id: row.id, name });
       return await reply.code(201).send({ key_id: row.id, name, api_key: rawKey, created_at: row.created_at.toISOString() });
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.list,
-    handler: async (request) => {
+    list: async (request) => {
       const { orgId } = callerOf(request);
-      const keys = selectDirectKeys(tenantDatabase(db, orgId), orgId);
-      return await keys.select(["id as key_id", "node as name", "created_at", "first_used_at"]).orderBy("created_at", "desc").execute();
+      const direct = selectDirectKeys(tenantDatabase(db, orgId), orgId);
+      return await direct.select(["id as key_id", "node as name", "created_at", "first_used_at"]).orderBy("created_at", "desc").execute();
     },
-  });
-  registerRevocation(app, deps);
-}
-
-function selectDirectKeys(db: Kysely<EnrolmentTables>, orgId: string) {
-  return db.selectFrom("api_keys").where("org_id", "=", orgId).where("kind", "=", "direct").where("revoked_at", "is", null);
-}
-
-function registerRevocation(app: FastifyInstance, { db, guards, keys, now }: EnrolmentDeps): void {
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request, reply) => {
+    remove: async (request, reply) => {
       const id = readId(request, "key");
       const { orgId } = callerOf(request);
       const tenantDb = tenantDatabase(db, orgId);
@@ -92,4 +74,8 @@ function registerRevocation(app: FastifyInstance, { db, guards, keys, now }: Enr
       return await reply.code(204).send();
     },
   });
+}
+
+function selectDirectKeys(db: Kysely<EnrolmentTables>, orgId: string) {
+  return db.selectFrom("api_keys").where("org_id", "=", orgId).where("kind", "=", "direct").where("revoked_at", "is", null);
 }

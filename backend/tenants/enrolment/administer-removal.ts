@@ -12,14 +12,13 @@ import type { EnrolmentDeps } from "./enrolment-tables.ts";
 
 interface Removal {
   readonly path: string;
-  readonly table: "clusters" | "hosts";
   readonly kind: "cluster" | "host";
   /** The name of its id in the audit log. */
   readonly idField: string;
 }
 
 /** The route that removes a cluster or a host, with its keys and ingest tokens. */
-export function registerRemoval(app: FastifyInstance, deps: EnrolmentDeps, { path, table, kind, idField }: Removal): void {
+export function registerRemoval(app: FastifyInstance, deps: EnrolmentDeps, { path, kind, idField }: Removal): void {
   const { db, guards, keys, ingestTokens, now } = deps;
   addRoute(app, guards, {
     ...endpoint("DELETE", path, "admin", "enrolment"),
@@ -29,13 +28,16 @@ export function registerRemoval(app: FastifyInstance, deps: EnrolmentDeps, { pat
     handler: async (request, reply) => {
       const id = readId(request, kind);
       const { orgId } = callerOf(request);
-      const { hashes, tokens } = await tenantDatabase(db, orgId)
-        .transaction()
-        .execute(async (trx) => {
-          const result = await trx.deleteFrom(table).where("id", "=", id).where("org_id", "=", orgId).executeTakeFirst();
-          if (result.numDeletedRows === 0n) throw notFound(kind);
-          return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
-        });
+      const tenantDb = tenantDatabase(db, orgId);
+      const { hashes, tokens } = await tenantDb.transaction().execute(async (trx) => {
+        const result = await trx
+          .deleteFrom(`${kind}s` as const)
+          .where("id", "=", id)
+          .where("org_id", "=", orgId)
+          .executeTakeFirst();
+        if (result.numDeletedRows === 0n) throw notFound(kind);
+        return { hashes: await revokeKeysOf(trx, orgId, id, new Date(now())), tokens: await removeTokensOf(trx, orgId, id) };
+      });
       keys.forget(...hashes);
       ingestTokens.forget(...tokens);
       audit(request, `${kind}.delete`, { [idField]: id, revoked_keys: hashes.length, removed_ingest_tokens: tokens.length });

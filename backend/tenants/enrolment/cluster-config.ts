@@ -7,7 +7,7 @@ import type { ClusterConfig, ClusterConfigRequest, ClusterConfigResponse } from 
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, signerOf } from "../../http/request-identity.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import { closedSchema, ID_PARAMS, notFound, objectSchema, readId } from "../../http/schemas.ts";
 import { HOST_CONFIG_SCHEMA, matchesEtag } from "./host-config.ts";
 import { findProblem, isInShare, readNodes, slowestIntervalS } from "./rollout-health.ts";
@@ -41,9 +41,8 @@ const ROUTES = {
 const WATCH_MS = 60 * 60_000;
 
 export function registerClusterConfig(app: FastifyInstance, { db, guards, now }: EnrolmentDeps): void {
-  addRoute(app, guards, {
-    ...ROUTES.read,
-    handler: async (request: FastifyRequest<{ Querystring: { node?: string } }>, reply) => {
+  addHandlers(app, guards, ROUTES, {
+    read: async (request: FastifyRequest<{ Querystring: { node?: string } }>, reply) => {
       const id = readId(request, "cluster");
       const { hostId, orgId } = signerOf(request);
       if (id !== hostId) throw notFound("cluster");
@@ -56,17 +55,13 @@ export function registerClusterConfig(app: FastifyInstance, { db, guards, now }:
       if (matchesEtag(request.headers["if-none-match"], response.version)) return await reply.code(304).send();
       return await reply.send(response);
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.write,
-    handler: async (request: FastifyRequest<{ Body: ClusterConfigRequest }>) => {
+    write: async (request: FastifyRequest<{ Body: ClusterConfigRequest }>) => {
       const id = readId(request, "cluster");
       const { orgId } = callerOf(request);
       const { config, percent = 100 } = request.body;
-      const version = await tenantDatabase(db, orgId)
-        .transaction()
-        .execute(async (trx) => await writeConfig(trx, { orgId, id, config, percent, nowMs: now() }));
+      const stage = { orgId, id, config, percent, nowMs: now() };
+      const tenantDb = tenantDatabase(db, orgId);
+      const version = await tenantDb.transaction().execute(async (trx) => await writeConfig(trx, stage));
       audit(request, "cluster.config", { cluster_id: id, version, percent });
       return { version: String(version), percent, config };
     },

@@ -34,18 +34,13 @@ export const HOST_CONFIG_SCHEMA = {
 
 export const HOST_CONFIG_RESPONSE_SCHEMA = objectSchema({ version: { type: "string" }, config: HOST_CONFIG_SCHEMA });
 
-const schema = {
-  summary: "Remote configuration of the host whose key signs the request",
-  description: "Returns 304 if If-None-Match has the current version.",
-  tag: "enrolment",
-  params: ID_PARAMS,
-  response: { 200: HOST_CONFIG_RESPONSE_SCHEMA, 304: { type: "null" } },
-} as const;
-
 export function registerHostConfig(app: FastifyInstance, { db, guards }: EnrolmentDeps): void {
   addRoute(app, guards, {
-    ...endpoint("GET", "/api/v1/agents/:id/config", { keys: ["host"] }),
-    ...schema,
+    ...endpoint("GET", "/api/v1/agents/:id/config", { keys: ["host"] }, "enrolment"),
+    summary: "Remote configuration of the host whose key signs the request",
+    description: "Returns 304 if If-None-Match has the current version.",
+    params: ID_PARAMS,
+    response: { 200: HOST_CONFIG_RESPONSE_SCHEMA, 304: { type: "null" } },
     handler: async (request, reply) => {
       const id = readId(request, "host");
       const { hostId, orgId } = signerOf(request);

@@ -33,28 +33,27 @@ export function registerRotateKey(app: FastifyInstance, deps: EnrolmentDeps): vo
       const idempotency = idempotencyKey(request);
       const signing = signerOf(request);
       const at = new Date(now());
-      const { fresh, old, rawKey, repeated } = await tenantDatabase(db, signing.orgId)
-        .transaction()
-        .execute(async (trx) => {
-          const clusterKeys = await keysOfCluster(trx, signing.hostId);
-          const old = clusterKeys.find((key) => key.id === signing.keyId);
-          if (!old || old.revoked_at) throw revoked();
-          const earlier = clusterKeys.find(
-            (key) => key.rotation_idempotency_key === idempotency && [key.id, key.rotated_from].includes(old.id),
-          );
-          if (earlier)
-            return {
-              ...repeatResponse(earlier, old, clusterKeys, at),
-              rawKey: masterKeys.decrypt(earlier, earlier.org_id, earlier.id),
-              repeated: true,
-            };
-          checkMayRotate(old, clusterKeys, at);
-          const key = { orgId: old.org_id, kind: "cluster" as const, ownerId: old.owner_id, node: old.node };
-          const minted = await mintKey(trx, masterKeys, { ...key, rotatedFrom: old.id, rotationIdempotencyKey: idempotency }, at);
-          const expires = new Date(at.getTime() + ROTATION_OVERLAP_MS);
-          await retireOtherKeys(trx, minted.row, expires);
-          return { fresh: minted.row, old: { ...old, expires_at: expires }, rawKey: minted.rawKey, repeated: false };
-        });
+      const tenantDb = tenantDatabase(db, signing.orgId);
+      const { fresh, old, rawKey, repeated } = await tenantDb.transaction().execute(async (trx) => {
+        const clusterKeys = await keysOfCluster(trx, signing.hostId);
+        const old = clusterKeys.find((key) => key.id === signing.keyId);
+        if (!old || old.revoked_at) throw revoked();
+        const earlier = clusterKeys.find(
+          (key) => key.rotation_idempotency_key === idempotency && [key.id, key.rotated_from].includes(old.id),
+        );
+        if (earlier)
+          return {
+            ...repeatResponse(earlier, old, clusterKeys, at),
+            rawKey: masterKeys.decrypt(earlier, earlier.org_id, earlier.id),
+            repeated: true,
+          };
+        checkMayRotate(old, clusterKeys, at);
+        const key = { orgId: old.org_id, kind: "cluster" as const, ownerId: old.owner_id, node: old.node };
+        const minted = await mintKey(trx, masterKeys, { ...key, rotatedFrom: old.id, rotationIdempotencyKey: idempotency }, at);
+        const expires = new Date(at.getTime() + ROTATION_OVERLAP_MS);
+        await retireOtherKeys(trx, minted.row, expires);
+        return { fresh: minted.row, old: { ...old, expires_at: expires }, rawKey: minted.rawKey, repeated: false };
+      });
       keys.forget(old.key_hash);
       audit(request, "key.rotate", { cluster_id: old.owner_id, old_key_id: old.id, new_key_id: fresh.id, repeated });
       return {

@@ -6,7 +6,7 @@ import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../http/request-identity.ts";
 import type { Sessions } from "../../auth/sessions/session.ts";
 import { ApiError } from "../../errors.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import {
   closedSchema,
   ID_PARAMS,
@@ -99,10 +99,6 @@ const ROUTES = {
   },
 } as const;
 
-interface ById {
-  Params: { id: string };
-}
-
 interface RetentionBody {
   logs_days: number | null;
   traces_days: number | null;
@@ -111,26 +107,13 @@ interface RetentionBody {
 }
 
 export function registerRemovalRoutes(app: FastifyInstance, options: RemovalRoutesOptions): void {
-  registerRetention(app, options);
-  registerDeletion(app, options);
-}
-
-function registerRetention(app: FastifyInstance, { db, retention, guards }: RemovalRoutesOptions): void {
-  addRoute(app, guards, {
-    ...ROUTES.own,
-    handler: async (request) => describe(await retention.read(callerOf(request).orgId)),
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.get,
-    handler: async (request: FastifyRequest<ById>) => describe(await retention.read(await requireOrg(db, request.params.id))),
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.set,
-    handler: async (request: FastifyRequest<ById & { Body: RetentionBody }>) => {
+  const { db, retention, sessions, guards, now = Date.now } = options;
+  addHandlers(app, guards, ROUTES, {
+    own: async (request) => describe(await retention.read(callerOf(request).orgId)),
+    get: async (request) => describe(await retention.read(await requireOrg(db, request))),
+    set: async (request: FastifyRequest<{ Body: RetentionBody }>) => {
       const { logs_days, traces_days, metrics_days, log_rules } = request.body;
-      const id = await requireOrg(db, request.params.id);
+      const id = await requireOrg(db, request);
       const maxDays = retention.defaults.metricsDays;
       if ((metrics_days ?? 0) > maxDays)
         throw new ApiError("invalid_field", `metrics_days: the installation keeps metrics for ${maxDays} days (METRICS_RETENTION)`);
@@ -138,25 +121,15 @@ function registerRetention(app: FastifyInstance, { db, retention, guards }: Remo
       audit(request, "org.retention", { of_org_id: id, logs_days, traces_days, metrics_days, log_rules }, id);
       return describe(merged);
     },
-  });
-}
-
-function registerDeletion(app: FastifyInstance, { db, sessions, guards, now = Date.now }: RemovalRoutesOptions): void {
-  addRoute(app, guards, {
-    ...ROUTES.remove,
-    handler: async (request: FastifyRequest<ById & { Querystring: { name: string } }>, reply: FastifyReply) => {
-      const orgId = await requireOrg(db, request.params.id);
+    remove: async (request: FastifyRequest<{ Querystring: { name: string } }>, reply: FastifyReply) => {
+      const orgId = await requireOrg(db, request);
       const { name } = request.query;
       const at = new Date(now());
       for (const userId of await beginDeletion(db, { orgId, name, by: callerOf(request).email ?? "", at })) sessions.forget(userId);
       audit(request, "org.delete", { deleted_org_id: orgId, name });
       return await reply.code(202).send({ org_id: orgId, name, requested_at: at.toISOString() });
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.deletions,
-    handler: async () => {
+    deletions: async () => {
       const columns = ["org_id", "name", "requested_by", "requested_at", "found", "erased_at"] as const;
       return await db.selectFrom("org_deletions").select(columns).orderBy("requested_at", "desc").limit(MAX_ROWS_PER_ORG).execute();
     },

@@ -136,8 +136,6 @@ export function registerSavedRoutes(app: FastifyInstance, options: SavedRoutesOp
   for (const resource of RESOURCES) addRoutes(app, options.guards, [...readRoutes(resource, options), ...writeRoutes(resource, options)]);
 }
 
-const common = { tag: "saved" } as const;
-
 const ownerOf = (request: FastifyRequest, { kind, maxItems }: Resource): Owner => ({ orgId: callerOf(request).orgId, kind, maxItems });
 
 function readRoutes(resource: Resource, { db, pageRows }: SavedRoutesOptions): Route[] {
@@ -147,8 +145,7 @@ function readRoutes(resource: Resource, { db, pageRows }: SavedRoutesOptions): R
   const entry = { name: { type: "string" }, ...listedFields, ...STAMPS };
   return [
     {
-      ...common,
-      ...endpoint("GET", path, "viewer"),
+      ...endpoint("GET", path, "viewer", "saved"),
       limited: "filtered",
       summary: `The ${noun}s of your organisation, by name`,
       description: "Pages have 500 entries; the Link header points to the next page.",
@@ -160,8 +157,7 @@ function readRoutes(resource: Resource, { db, pageRows }: SavedRoutesOptions): R
       },
     },
     {
-      ...common,
-      ...endpoint("GET", `${path}/:id`, "viewer"),
+      ...endpoint("GET", `${path}/:id`, "viewer", "saved"),
       limited: "filtered",
       summary: `A ${noun} of your organisation`,
       params: ID_PARAMS,
@@ -180,8 +176,7 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
   };
   return [
     {
-      ...common,
-      ...endpoint("POST", path, "admin"),
+      ...endpoint("POST", path, "admin", "saved"),
       errors: ["conflict"],
       summary: `Create a ${noun}; at most ${maxItems}`,
       body,
@@ -194,8 +189,7 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
       },
     },
     {
-      ...common,
-      ...endpoint("PUT", `${path}/:id`, "admin"),
+      ...endpoint("PUT", `${path}/:id`, "admin", "saved"),
       errors: ["conflict"],
       summary: `Replace a ${noun}`,
       params: ID_PARAMS,
@@ -210,8 +204,7 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
       },
     },
     {
-      ...common,
-      ...endpoint("DELETE", `${path}/:id`, "admin"),
+      ...endpoint("DELETE", `${path}/:id`, "admin", "saved"),
       summary: `Remove a ${noun}`,
       params: ID_PARAMS,
       response: NO_CONTENT,

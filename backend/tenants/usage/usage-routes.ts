@@ -5,7 +5,7 @@ import { type Kysely, sql } from "kysely";
 import { audit } from "../../auth/audit-log.ts";
 import { callerOf, type Guards } from "../../http/request-identity.ts";
 import { closedSchema, ID_PARAMS, listResponse, objectSchema, optionalSchema, UUID_SCHEMA } from "../../http/schemas.ts";
-import { addRoute, endpoint } from "../../http/route.ts";
+import { addHandlers, endpoint } from "../../http/route.ts";
 import type { AccountTables } from "../../auth/sessions/account-tables.ts";
 import { requireOrg } from "../accounts/orgs.ts";
 import { dayOf, RETENTION_DAYS } from "./counter.ts";
@@ -87,42 +87,21 @@ const ROUTES = {
   },
 };
 
-interface ById {
-  Params: { id: string };
-}
-
 export function registerUsageRoutes(app: FastifyInstance, { db, limits: orgLimits, guards, now = Date.now }: UsageRoutesOptions): void {
-  addRoute(app, guards, {
-    ...ROUTES.usage,
-    handler: async (request: FastifyRequest<{ Querystring: { days: number } }>) => {
+  addHandlers(app, guards, ROUTES, {
+    usage: async (request: FastifyRequest<{ Querystring: { days: number } }>) => {
       const since = dayOf(now() - (request.query.days - 1) * DAY_MS);
       const { orgId } = callerOf(request);
       const query = tenantDatabase(db, orgId).selectFrom("usage_days").select(["day", "signal", "bytes", "records", "active_series"]);
       const rows = query.where("org_id", "=", orgId).where("day", ">=", since);
       return await rows.orderBy("day", "desc").orderBy("signal").execute();
     },
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.all,
-    handler: async (request: FastifyRequest<{ Querystring: { days: number } }>) =>
+    all: async (request: FastifyRequest<{ Querystring: { days: number } }>) =>
       await readUsageOfAll({ db, limits: orgLimits }, request.query.days, now()),
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.own,
-    handler: async (request) => describeLimits(await orgLimits.read(callerOf(request).orgId)),
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.get,
-    handler: async (request: FastifyRequest<ById>) => describeLimits(await orgLimits.read(await requireOrg(db, request.params.id))),
-  });
-
-  addRoute(app, guards, {
-    ...ROUTES.set,
-    handler: async (request: FastifyRequest<ById & { Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
-      const id = await requireOrg(db, request.params.id);
+    own: async (request) => describeLimits(await orgLimits.read(callerOf(request).orgId)),
+    get: async (request) => describeLimits(await orgLimits.read(await requireOrg(db, request))),
+    set: async (request: FastifyRequest<{ Body: Record<keyof ReturnType<typeof describeLimits>, number | null> }>) => {
+      const id = await requireOrg(db, request);
       const { bytes_per_second, records_per_second, active_series } = request.body;
       const merged = await orgLimits.set(id, { bytes_per_second, records_per_second, active_series });
       audit(request, "org.limits", { of_org_id: id, bytes_per_second, records_per_second, active_series }, id);
