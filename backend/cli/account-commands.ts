@@ -1,6 +1,5 @@
 // `atherops orgs`, `atherops users`, `atherops invitations`, `atherops password`, and `atherops accounts` for operators.
-import { LIMIT_HELP, limitsText, toLabelLimits } from "./limit-option.ts";
-import { collect } from "./named-resources.ts";
+import { collect, LIMIT_HELP, limitsText, toLabelLimits } from "./named-resources.ts";
 import type { ApiResponses } from "../client/api.ts";
 import { Argument, Option, type Command } from "commander";
 import { readPassword, readPasswords } from "./credentials.ts";
@@ -24,7 +23,7 @@ export function addAccountCommands(program: Command, console: Console): void {
 
 function addOrgs(program: Command, console: Console): void {
   const orgs = program.command("orgs").description("organisations (tenants); requires the role operator");
-  addList(orgs, console, "all organisations", "/api/orgs", ["name", "org_id", "created_at"]);
+  addList(orgs, console, { description: "all organisations", path: "/api/orgs", columns: ["name", "org_id", "created_at"] });
   orgs
     .command("create <name>")
     .description("create an organisation and its first administrator, whose password is read from a prompt or pipe")
@@ -83,14 +82,12 @@ function addUsers(program: Command, console: Console): void {
   const users = program
     .command("users")
     .description("users of your organisation; role viewer: read, admin: also change, operator: also manage organisations");
-  users
-    .command("list", { isDefault: true })
-    .description("all users")
-    .action(async () => {
-      const rows = await console.client().rows("/api/users");
-      const shown = rows.map((row) => ({ ...row, limits: limitsText(row["label_limits"]) }));
-      console.print(console.json ? rows : shown, USER_COLUMNS);
-    });
+  addList(users, console, {
+    description: "all users",
+    path: "/api/users",
+    columns: USER_COLUMNS,
+    toCells: (row) => ({ ...row, limits: limitsText(row["label_limits"]) }),
+  });
   users
     .command("add <email>")
     .description("add a user; the password is read from a prompt or pipe")
@@ -154,7 +151,7 @@ function addInvitations(program: Command, console: Console): void {
     .command("invitations")
     .description("links with which people choose a password and join your organisation; requires the role admin");
   const columns = ["email", "role", "created_by", "expires_at", "invitation_id"];
-  addList(invitations, console, "invitations that are still valid", "/api/invitations", columns);
+  addList(invitations, console, { description: "invitations that are still valid", path: "/api/invitations", columns });
   invitations
     .command("create <email>")
     .description("invite a person; prints only the link to stdout, which can be used once")

@@ -76,7 +76,6 @@ export interface Existing {
 export interface Kind {
   /** The key of its list in a file, such as `rules`. */
   readonly section: string;
-  /** Such as `rule`. */
   readonly noun: string;
   /** The section is the complete list: resources that it lacks are removed. Otherwise, this requires `--prune`. */
   readonly isCompleteList?: boolean;

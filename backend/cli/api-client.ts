@@ -1,6 +1,6 @@
 // Calls the backend's HTTP API with the stored session, and converts error responses to Problems. Invariant: a password or token is never
 // sent unencrypted to another machine.
-import { isIP } from "node:net";
+import { isLoopback } from "../../common/ip-networks.ts";
 import { readPassword, readSession, type Session, writeSession } from "./credentials.ts";
 import { Missing, TemporaryProblem, Problem, RefusedValue, WrongUsage } from "./cli-error.ts";
 import type { World } from "./settings.ts";
@@ -16,7 +16,6 @@ export interface CallOptions {
   body?: unknown;
 }
 
-/** Options of a streamed response. */
 export interface OpenOptions extends Pick<CallOptions, "query"> {
   headers?: Readonly<Record<string, string>>;
   signal?: AbortSignal;
@@ -184,10 +183,6 @@ export class Client {
       );
     return url.href.replace(/\/+$/, "");
   }
-}
-
-function isLoopback(hostname: string): boolean {
-  return hostname === "localhost" || hostname === "[::1]" || (isIP(hostname) === 4 && hostname.startsWith("127."));
 }
 
 function queryString(query: CallOptions["query"]): string {

@@ -2,7 +2,7 @@
 import { PassThrough } from "node:stream";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
-import { longestIn, screenOf, SCREEN_NAMES, WITHOUT_SCREEN } from "./console-links.ts";
+import { longestIn, screenOf, SCREEN_NAMES } from "./console-links.ts";
 import { buildProgram } from "./program.ts";
 import type { World } from "./settings.ts";
 
@@ -15,6 +15,22 @@ const world = (): World => ({
 const descendants = (command: Command): Command[] => command.commands.flatMap((child) => [child, ...descendants(child)]);
 const all = descendants(buildProgram(world())).filter((command) => command.name() !== "help");
 const pathOf = (command: Command): string => (command.parent?.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name());
+
+/** Commands that no screen shows. */
+const WITHOUT_SCREEN: readonly string[] = [
+  "apply",
+  "completion",
+  "export",
+  "export-telemetry",
+  "issuers",
+  "login",
+  "logout",
+  "mcp",
+  "password",
+  "profiles",
+  "retention",
+  "views",
+];
 
 test.each(all.map((command) => [pathOf(command), command] as const))(
   "%s has a screen, or is listed as a command without one",

@@ -1,9 +1,9 @@
 // Links an answer of the command line to the screen of the console that shows the same, with the same range and query. Invariants: every
-// command is in one of the two tables (a test compares them with the program); the link is printed on stderr, so that a pipe gets rows only.
+// command is in this table, or in that of the test as one without a screen; the link is printed on stderr, so that a pipe gets rows only.
 import type { Command } from "commander";
 import { durationMs } from "../../common/duration.ts";
 import { consoleAddress, type ConsoleQuery } from "../client/console-address.ts";
-import { sinceStart } from "./query-rows.ts";
+import { sinceStart, splitPair } from "./query-rows.ts";
 
 type Options = Readonly<Record<string, unknown>>;
 type Screen = readonly [screen: string, query?: ConsoleQuery, id?: string];
@@ -62,22 +62,6 @@ const SCREENS: Readonly<Record<string, ScreenOf>> = {
 
 export const SCREEN_NAMES: readonly string[] = Object.keys(SCREENS);
 
-/** Commands that no screen shows. */
-export const WITHOUT_SCREEN: readonly string[] = [
-  "apply",
-  "completion",
-  "export",
-  "export-telemetry",
-  "issuers",
-  "login",
-  "logout",
-  "mcp",
-  "password",
-  "profiles",
-  "retention",
-  "views",
-];
-
 /** The address of the screen (`#/…`); undefined if there is none. */
 export function screenOf(command: Command): string | undefined {
   const name = longestIn(SCREEN_NAMES, command);
@@ -125,8 +109,7 @@ function logQuery(args: readonly string[], options: Options): string | undefined
   const fields = { source: "source", level: "level", hostId: "host_id", node: "node", traceId: "trace_id" };
   const labels = (name: string): string[] =>
     texts(options, name).map((pair) => {
-      const [, quoted, plain, value = ""] = /^(?:"((?:[^"\\]|\\.)*)"|([^=]+))=(.*)$/s.exec(pair) ?? [];
-      const key = quoted?.replaceAll(/\\(["\\])/g, "$1") ?? plain ?? "";
+      const [key = "", value = ""] = splitPair(pair) ?? [];
       return `${/^[\w.@/-]+$/.test(key) ? `label.${key}` : quote(key)}:${quote(value)}`;
     });
   const regexes = (name: string): string[] => texts(options, name).map((pattern) => `/${pattern.replaceAll("/", String.raw`\/`)}/`);

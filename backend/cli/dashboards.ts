@@ -59,7 +59,11 @@ export function addSavedCommands(program: Command, console: Console): void {
     .command("dashboards")
     .description("dashboards of your organisation; `atherops apply` creates and changes them")
     .addHelpText("after", "\nExamples:\n  atherops dashboards\n  atherops export dashboards > dashboards.yaml");
-  addList(dashboards, console, "dashboards, by name", DASHBOARDS, ["name", "updated_by", "updated_at", "id"]);
+  addList(dashboards, console, {
+    description: "dashboards, by name",
+    path: DASHBOARDS,
+    columns: ["name", "updated_by", "updated_at", "id"],
+  });
   dashboards
     .command("show <id>")
     .description("a dashboard as JSON")
@@ -72,6 +76,6 @@ export function addSavedCommands(program: Command, console: Console): void {
     .command("views")
     .description("saved views of your organisation: addresses in the console")
     .addHelpText("after", "\nExample:\n  atherops export views > views.yaml");
-  addList(views, console, "saved views, by name", VIEWS, ["name", "address", "updated_by", "id"]);
+  addList(views, console, { description: "saved views, by name", path: VIEWS, columns: ["name", "address", "updated_by", "id"] });
   addRemoval(views, console, "remove a saved view", (id) => `${VIEWS}/${id}`);
 }

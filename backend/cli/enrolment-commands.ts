@@ -15,7 +15,7 @@ export function addEnrolmentCommands(program: Command, console: Console): void {
 function addTokens(program: Command, console: Console): void {
   const tokens = program.command("tokens").description("install tokens; each registers one cluster or host");
   const description = "install tokens; a token itself is shown only when it is created";
-  addList(tokens, console, description, "/api/install-tokens", ["id", "created_at", "expires_at", "used_at"]);
+  addList(tokens, console, { description, path: "/api/install-tokens", columns: ["id", "created_at", "expires_at", "used_at"] });
   tokens
     .command("create")
     .description("create a token; prints only the token to stdout")
@@ -41,23 +41,20 @@ function addClusters(program: Command, console: Console): void {
     .description("clusters and whether they are online")
     .action(async () => {
       const rows = await listClusters(console);
-      const shown = console.json ? rows : rows.map((row) => ({ ...row, nodes: row.nodes.length, config: rolloutText(row) }));
-      console.print(shown, ["name", "online", "nodes", "last_heartbeat", "key_created_at", "config", "cluster_id"]);
+      const columns = ["name", "online", "nodes", "last_heartbeat", "key_created_at", "config", "cluster_id"];
+      console.print(rows, columns, (row) => ({ ...row, nodes: row.nodes.length, config: rolloutText(row) }));
     });
   clusters
     .command("nodes <cluster>")
     .description("the nodes of one cluster (by name or id), with the state of their collectors")
     .action(async (cluster: string) => {
       const { nodes: reports } = await findCluster(console, cluster);
-      type Config = { config?: { in_force: string | null; error: string | null } };
-      const nodes = reports as (Row & Config)[];
-      const shown = nodes.map(({ config, ...node }) => ({
-        ...node,
-        collector: collectorText(node["collector"]),
-        config: config?.in_force ?? "-",
-        refused: config?.error ?? "",
-      }));
-      console.print(console.json ? nodes : shown, ["name", "online", "agent_version", "last_heartbeat", "collector", "config", "refused"]);
+      const columns = ["name", "online", "agent_version", "last_heartbeat", "collector", "config", "refused"];
+      console.print(reports, columns, (node) => {
+        const config = node["config"] as { in_force: string | null; error: string | null } | undefined;
+        const collector = collectorText(node["collector"]);
+        return { ...node, collector, config: config?.in_force ?? "-", refused: config?.error ?? "" };
+      });
     });
   clusters
     .command("configure <cluster> <file>")
@@ -110,30 +107,16 @@ export async function listClusters(console: Console): Promise<Cluster[]> {
 
 function addHosts(program: Command, console: Console): void {
   const hosts = program.command("hosts").description("hosts and their remote configuration");
-  hosts
-    .command("list", { isDefault: true })
-    .description("hosts and whether they are online")
-    .action(async () => {
-      type Host = Row & { config: { version: string; in_force: string; error: string } };
-      const rows = await console.client().rows<Host>("/api/v1/agents");
-      const shown = rows.map((row) => ({
-        ...row,
-        config: `${row.config.in_force ?? "-"} of ${row.config.version}`,
-        refused: row.config.error,
-        collector: collectorText(row["collector"]),
-      }));
-      console.print(console.json ? rows : shown, [
-        "hostname",
-        "online",
-        "agent_version",
-        "last_heartbeat",
-        "key_created_at",
-        "collector",
-        "config",
-        "refused",
-        "agent_id",
-      ]);
-    });
+  addList(hosts, console, {
+    description: "hosts and whether they are online",
+    path: "/api/v1/agents",
+    columns: ["hostname", "online", "agent_version", "last_heartbeat", "key_created_at", "collector", "config", "refused", "agent_id"],
+    toCells: (host) => {
+      const config = host["config"] as { version: string; in_force: string | null; error: string };
+      const inForce = `${config.in_force ?? "-"} of ${config.version}`;
+      return { ...host, config: inForce, refused: config.error, collector: collectorText(host["collector"]) };
+    },
+  });
   hosts
     .command("configure <id> <file>")
     .description("write a host's remote configuration from a JSON file, or from stdin with -")
@@ -164,8 +147,11 @@ export function collectorText(report: unknown): string {
 
 function addKeys(program: Command, console: Console): void {
   const keys = program.command("keys").description("API keys for sending telemetry without an agent (docs/direct-ingest.md)");
-  const description = "valid keys; a key itself is shown only when it is created";
-  addList(keys, console, description, "/api/keys", ["name", "created_at", "first_used_at", "key_id"]);
+  addList(keys, console, {
+    description: "valid keys; a key itself is shown only when it is created",
+    path: "/api/keys",
+    columns: ["name", "created_at", "first_used_at", "key_id"],
+  });
   keys
     .command("create <name>")
     .description("create a key; prints only the key to stdout; <name> becomes the `node` of all data that it sends")

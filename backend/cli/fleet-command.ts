@@ -25,10 +25,7 @@ export function addFleetCommand(program: Command, console: Console): void {
       const clusters = await listClusters(console);
       const agents = await readFleet(console, clusters);
       const shown = problems ? agents.filter(({ problem }) => problem !== null) : agents;
-      console.print(
-        shown.map((agent) => ({ ...agent })),
-        ["kind", "name", "cluster", "agent_version", "last_heartbeat", "problem"],
-      );
+      console.print(shown, ["kind", "name", "cluster", "agent_version", "last_heartbeat", "problem"]);
       if (console.json) return;
       console.note(summary(agents));
       for (const { name, config } of clusters)

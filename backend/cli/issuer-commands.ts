@@ -5,9 +5,8 @@ import type { ApiResponses } from "../client/api.ts";
 import type { Kind, Resource } from "./alerting-file.ts";
 import { storedAt } from "./alerting-file.ts";
 import { WrongUsage } from "./cli-error.ts";
-import { LIMIT_HELP, toLabelLimits } from "./limit-option.ts";
-import { collect } from "./named-resources.ts";
-import { addRemoval, type Console } from "./output.ts";
+import { collect, LIMIT_HELP, toLabelLimits } from "./named-resources.ts";
+import { addList, addRemoval, type Console } from "./output.ts";
 import { readInput } from "./text-files.ts";
 
 const ISSUERS = "/api/issuers";
@@ -53,14 +52,12 @@ interface CreateOptions {
 
 export function addIssuerCommands(program: Command, console: Console): void {
   const issuers = program.command("issuers").description("trusted issuers: clusters and programs that prove who they are without a secret");
-  issuers
-    .command("list", { isDefault: true })
-    .description("trusted issuers, the audience that their tokens need, and what their rules permit")
-    .action(async () => {
-      const rows = await console.client().rows(ISSUERS);
-      const shown = rows.map((row) => ({ ...row, permits: (row["rules"] as { permit: string }[]).map(({ permit }) => permit).join(",") }));
-      console.print(console.json ? rows : shown, ["name", "issuer", "audience", "permits", "keys", "keys_fetched_at", "id"]);
-    });
+  addList(issuers, console, {
+    description: "trusted issuers, the audience that their tokens need, and what their rules permit",
+    path: ISSUERS,
+    columns: ["name", "issuer", "audience", "permits", "keys", "keys_fetched_at", "id"],
+    toCells: (row) => ({ ...row, permits: (row["rules"] as { permit: string }[]).map(({ permit }) => permit).join(",") }),
+  });
   issuers
     .command("create <name>")
     .description("trust an issuer with one rule; prints the audience that its tokens need")

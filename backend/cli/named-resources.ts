@@ -1,9 +1,10 @@
-// Adds commands for a resource that users identify by name or id: enable, disable, remove. Invariant: an unknown name is a Problem that
-// names the command which lists the existing ones.
+// Adds commands for a resource that users identify by name or id: enable, disable, remove; and reads options that several commands have.
+// Invariant: an unknown name is a Problem that names the command which lists the existing ones.
 import type { Command } from "commander";
 import type { Existing, Kind } from "./alerting-file.ts";
 import type { Client } from "./api-client.ts";
-import { Problem } from "./cli-error.ts";
+import { formatLabelLimits, type LabelLimits, parseLabelLimits } from "../client/limited-labels.ts";
+import { Problem, WrongUsage } from "./cli-error.ts";
 import type { Console } from "./output.ts";
 
 /** Finds a resource by name, otherwise by id. Throws Problem. */
@@ -45,4 +46,21 @@ export function addRemovalByName(parent: Command, console: Console, kind: Kind, 
 /** Collects the values of a repeatable option. */
 export function collect(value: string, all: readonly string[] = []): string[] {
   return [...all, value];
+}
+
+/** For the option `--limit` of read tokens, users and issuers. */
+export const LIMIT_HELP =
+  "limit to exact values of a label: k8s.namespace.name, source (service.name) or deployment.environment.name; repeatable, all must match";
+
+/** `k8s.namespace.name=shop,web` as the field of the API; undefined without limits. Throws WrongUsage. */
+export function toLabelLimits(texts: readonly string[]): LabelLimits | undefined {
+  try {
+    return parseLabelLimits(texts);
+  } catch (error) {
+    throw new WrongUsage(`--limit ${(error as Error).message}`);
+  }
+}
+
+export function limitsText(limits: unknown): string {
+  return formatLabelLimits(limits as LabelLimits | null);
 }

@@ -35,7 +35,7 @@ export function addNotificationCommands(program: Command, console: Console): voi
 function addChannels(program: Command, console: Console): void {
   const channels = program.command("channels").description("channels: receivers of messages about alerts");
   const columns = ["name", "kind", "enabled", "settings", "heartbeat", "id"];
-  addList(channels, console, "all channels; secrets are never shown", CHANNELS, columns);
+  addList(channels, console, { description: "all channels; secrets are never shown", path: CHANNELS, columns });
   channels
     .command("create <name>")
     .description("create a channel; add a route to send alerts to it")
@@ -167,11 +167,9 @@ function addAlerts(program: Command, console: Console): void {
       const all = await client.call<RoutedAlert[]>("GET", "/alerting/alertmanager/api/v2/alerts", { query });
       // Without active alerts, the response still has inhibited ones.
       const rows = silenced ? all.filter(({ status }) => status.silencedBy.length > 0) : all;
-      const shown = rows.map(({ labels, status, receivers, startsAt }) => {
-        const { alertname, severity, ...otherLabels } = labels;
-        const channels = receivers.map(({ name }) => name).join(", ");
-        return { alert: alertname, severity, state: status.state, since: startsAt, channels, labels: otherLabels };
+      console.print(rows, ["alert", "severity", "state", "since", "channels", "labels"], ({ status, receivers, startsAt, ...row }) => {
+        const { alertname: alert, severity, ...labels } = row.labels;
+        return { alert, severity, state: status.state, since: startsAt, channels: receivers.map(({ name }) => name).join(", "), labels };
       });
-      console.print(console.json ? rows : shown, ["alert", "severity", "state", "since", "channels", "labels"]);
     });
 }

@@ -174,10 +174,9 @@ Examples:
 
 function printRoutes(console: Console, routes: readonly Existing[]): void {
   const rows = routes.map(({ id, name, resource }) => ({ route: name, ...resource, id }));
-  console.print(console.json ? rows : rows.map((row) => ({ ...row, ...joinLists(row) })), COLUMNS);
+  console.print(rows, COLUMNS, (row) => ({ ...row, ...joinLists(row) }));
 }
 
-/** Throws WrongUsage. */
 function typedLabel(pair: string): readonly [name: string, value: string] {
   const at = pair.indexOf("=");
   if (at < 1) throw new WrongUsage(`${pair} is no label: write name=value, such as severity=critical`);
@@ -223,7 +222,6 @@ function positionOf({ position }: RouteOptions): { position?: number } {
   return { position: Number(position) - 1 };
 }
 
-/** Lists as text, for a table. */
 function joinLists(row: Resource): Resource {
   return Object.fromEntries(["matchers", "channels", "group_by"].map((name) => [name, (row[name] as string[]).join(", ")]));
 }

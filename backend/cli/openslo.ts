@@ -110,7 +110,6 @@ function withWindow(query: string, isCounter: boolean, fail: (reason: string) =>
 
 const prometheus = (query: string) => ({ metricSource: { type: "Prometheus", spec: { query } } });
 
-/** One document. */
 export function formatOpenSlo(slo: Resource): string {
   const { name, description, objective, window, indicator, no_traffic: noTraffic, alerts, labels } = slo;
   const { promql } = indicator as { promql?: Readonly<Record<string, string>> };

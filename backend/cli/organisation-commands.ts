@@ -21,8 +21,8 @@ export function addOrganisationCommands(program: Command, console: Console): voi
     .action(async ({ days, all }: { days: string; all?: boolean }) => {
       if (all) return printUsageOfAll(console, days);
       const rows = await console.call<Row[]>("GET", "/api/usage", { query: { days } });
-      const shown = console.json ? rows : rows.map((row) => ({ ...row, bytes: bytesText(Number(row["bytes"])) }));
-      console.print(shown, ["day", "signal", "bytes", "records", "active_series"]);
+      const columns = ["day", "signal", "bytes", "records", "active_series"];
+      console.print(rows, columns, (row) => ({ ...row, bytes: bytesText(Number(row["bytes"])) }));
     });
   addSettings(program, console, {
     name: "limits",
@@ -45,26 +45,16 @@ const percent = (share: number | null): string => (share === null ? "–" : `${N
 
 async function printUsageOfAll(console: Console, days: string): Promise<void> {
   const rows = await console.call<OrgUsage[]>("GET", "/api/orgs/usage", { query: { days } });
-  const shown = rows.map(({ name, signal, bytes, records, bytes_share, records_share, series_share, share_of_all }) => ({
-    organisation: name,
-    signal,
-    bytes: bytesText(bytes),
-    records,
-    share_of_all: percent(share_of_all),
-    of_bytes_limit: percent(bytes_share),
-    of_records_limit: percent(records_share),
-    of_series_limit: percent(series_share),
+  const shares = ["share_of_all", "of_bytes_limit", "of_records_limit", "of_series_limit"];
+  console.print(rows, ["organisation", "signal", "bytes", "records", ...shares], (row) => ({
+    ...row,
+    organisation: row.name,
+    bytes: bytesText(row.bytes),
+    share_of_all: percent(row.share_of_all),
+    of_bytes_limit: percent(row.bytes_share),
+    of_records_limit: percent(row.records_share),
+    of_series_limit: percent(row.series_share),
   }));
-  console.print(console.json ? rows.map((row): Row => ({ ...row })) : shown, [
-    "organisation",
-    "signal",
-    "bytes",
-    "records",
-    "share_of_all",
-    "of_bytes_limit",
-    "of_records_limit",
-    "of_series_limit",
-  ]);
 }
 
 interface Settings {
@@ -81,8 +71,9 @@ interface Settings {
 
 function addSettings(program: Command, console: Console, { name, description, fields, help, zero, hasLogRules }: Settings): void {
   const print = (values: Row): void => {
-    const shown = Object.fromEntries(Object.entries(values).map(([field, value]) => [field, (value === 0 && zero) || value]));
-    console.print([console.json ? values : shown], hasLogRules ? [...fields, "log_rules"] : fields);
+    console.print([values], hasLogRules ? [...fields, "log_rules"] : fields, (row) =>
+      Object.fromEntries(Object.entries(row).map(([field, value]) => [field, (value === 0 && zero) || value])),
+    );
   };
   const group = program.command(name).description(description);
   group

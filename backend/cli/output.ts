@@ -24,8 +24,8 @@ export interface Console {
   client(): Client;
   /** Calls the API with a new client. */
   call: Client["call"];
-  /** Prints rows as a table, or in the format of --output. */
-  print(rows: readonly Row[], columns: readonly string[]): void;
+  /** Prints rows as a table, or in the format of --output. `toCells` converts a row for the table. */
+  print<R extends object>(rows: readonly R[], columns: readonly string[], toCells?: (row: R) => object): void;
   /** Prints objects one after the other, for output of any length: lines of JSON or CSV, or documents of YAML. */
   lines(rows: readonly object[]): void;
   /** Prints a result that another program may use: as plain text on stdout with an explanation on stderr, or as an object with --json. */
@@ -51,10 +51,11 @@ export function createConsole(world: World, options: () => GlobalOptions): Conso
     get json() {
       return output() !== "table";
     },
-    print: (rows, columns) => {
+    print: (objects, columns, toCells = (row) => row) => {
       const format = output();
+      const rows = objects as readonly Row[];
       if (format === "csv") writeCsv(rows, rows.length > 0 ? csvColumns(rows) : columns, true);
-      else if (format === "table") line(rows.length > 0 ? table(rows, columns) : "none");
+      else if (format === "table") line(rows.length > 0 ? table(objects.map(toCells) as Row[], columns) : "none");
       else line(documentText(format, rows));
     },
     lines: (objects) => {
@@ -81,12 +82,20 @@ export function terminalWidth(stdout: NodeJS.WritableStream): number {
   return (stdout as { columns?: number }).columns ?? DEFAULT_COLUMNS;
 }
 
+interface List {
+  readonly description: string;
+  readonly path: string;
+  readonly columns: readonly string[];
+  /** As of Console.print. */
+  readonly toCells?: (row: Row) => object;
+}
+
 /** The default command of a group, which prints all resources of a list. */
-export function addList(parent: Command, console: Console, description: string, path: string, columns: readonly string[]): void {
+export function addList(parent: Command, console: Console, { description, path, columns, toCells }: List): void {
   parent
     .command("list", { isDefault: true })
     .description(description)
-    .action(async () => console.print(await console.client().rows(path), columns));
+    .action(async () => console.print(await console.client().rows(path), columns, toCells));
 }
 
 /** The command that removes one resource by its id. */
@@ -108,7 +117,6 @@ export function addRemoval(parent: Command, console: Console, description: strin
 export const OUTPUTS = ["table", "json", "yaml", "csv"] as const;
 type Output = (typeof OUTPUTS)[number];
 
-/** `value` as JSON or YAML. */
 function documentText(output: Exclude<Output, "table" | "csv">, value: object): string {
   return output === "json" ? escapeJson(JSON.stringify(value)) : stringify(value, { lineWidth: 0, blockQuote: "literal" }).trimEnd();
 }
@@ -118,7 +126,6 @@ function csvColumns(rows: readonly Row[]): string[] {
   return [...new Set(rows.flatMap((row) => Object.keys(row)))];
 }
 
-/** One line without its end. */
 function csvLine(values: readonly unknown[]): string {
   return values.map(csvCell).join(",");
 }

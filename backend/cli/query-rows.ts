@@ -24,13 +24,18 @@ export async function readRows(console: Console, path: string, query: Query, lim
 export function labelFilters(pairs: readonly string[], option: "label" | "not_label" = "label"): Query {
   const query: Record<string, string[]> = {};
   for (const pair of pairs) {
-    const [, quoted, plain, value] = /^(?:"((?:[^"\\]|\\.)*)"|([^=]+))=(.*)$/s.exec(pair) ?? [];
-    const key = quoted?.replaceAll(/\\(["\\])/g, "$1") ?? plain;
-    if (key === undefined || value === undefined)
-      throw new WrongUsage(`--${option.replace("_", "-")} ${pair}: write it as key=value, or "a=b"=value for the key a=b`);
-    (query[`${option}.${key}`] ??= []).push(value);
+    const parts = splitPair(pair);
+    if (!parts) throw new WrongUsage(`--${option.replace("_", "-")} ${pair}: write it as key=value, or "a=b"=value for the key a=b`);
+    (query[`${option}.${parts[0]}`] ??= []).push(parts[1]);
   }
   return query;
+}
+
+/** `key=value` or `"a=b"=value`; undefined for other text. */
+export function splitPair(pair: string): readonly [key: string, value: string] | undefined {
+  const [, quoted, plain, value] = /^(?:"((?:[^"\\]|\\.)*)"|([^=]+))=(.*)$/s.exec(pair) ?? [];
+  const key = quoted?.replaceAll(/\\(["\\])/g, "$1") ?? plain;
+  return key === undefined || value === undefined ? undefined : [key, value];
 }
 
 export function sinceStart(since: string | undefined): string | undefined {
@@ -65,7 +70,6 @@ export function addTimeOptions(command: Command): Command {
     .option("--end <time>", "RFC 3339 (default now)");
 }
 
-/** Parameters of the API for these options. */
 export function timeRange({ since, start, end }: TimeOptions): { start: string | undefined; end: string | undefined } {
   return { start: start ?? sinceStart(since), end };
 }

@@ -54,7 +54,6 @@ function readRule(fields: Fields): Resource {
   };
 }
 
-/** The condition over metrics or over log records. */
 function condition(fields: Fields): Resource {
   if (!fields.has("logs")) return { expr: fields.text("expr") };
   if (fields.has("expr")) throw fields.problem("expr", "remove it, or remove logs");

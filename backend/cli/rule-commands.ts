@@ -115,7 +115,7 @@ function addReads(rules: Command, console: Console): void {
     .action(async (rule: string, { since, limit }: { since: string; limit: string }) => {
       const query = { start: sinceStart(since), limit: String(rowLimit(limit)) };
       const { id } = await findExisting(ruleKind, console.client(), rule);
-      console.print(await console.call("GET", `${RULES}/${id}/history`, { query }), ["state", "start", "end", "labels"]);
+      console.print(await console.call<Row[]>("GET", `${RULES}/${id}/history`, { query }), ["state", "start", "end", "labels"]);
     });
 }
 
@@ -165,7 +165,7 @@ async function list(console: Console): Promise<void> {
       return { data: { groups: [] } };
     });
   const states = new Map(live.data.groups.flatMap((group) => group.rules).map((rule) => [rule["name"], rule["state"]]));
-  const shown = rows.map((row) => ({ ...row, state: row["enabled"] === false ? "disabled" : states.get(row["name"]) }));
-  const fitting = shown.map((row: Row) => ({ ...row, expr: truncate(String(row["expr"]), SHOWN_EXPRESSION) }));
-  console.print(console.json ? shown : fitting, ["name", "severity", "state", "for", "expr", "id"]);
+  const shown = rows.map((row): Row => ({ ...row, state: row["enabled"] === false ? "disabled" : states.get(row["name"]) }));
+  const columns = ["name", "severity", "state", "for", "expr", "id"];
+  console.print(shown, columns, (row) => ({ ...row, expr: truncate(String(row["expr"]), SHOWN_EXPRESSION) }));
 }

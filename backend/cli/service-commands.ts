@@ -18,7 +18,7 @@ export function addServiceCommands(program: Command, console: Console): void {
     .action(async (options: TimeOptions) => {
       const { rows } = await console.client().page("/query/services", { ...timeRange(options), points: String(TREND_POINTS) });
       const trend = terminalWidth(console.world.stdout) < NARROW_COLUMNS ? [] : ["calls_over_time"];
-      print(console, rows.map(withTrend), ["service", ...METRIC_COLUMNS, ...trend], rows);
+      print(console, rows, ["service", ...METRIC_COLUMNS, ...trend], withTrend);
     });
   addTimeOptions(services.command("operations <service>"))
     .description("operations of a service, most calls first")
@@ -28,7 +28,7 @@ export function addServiceCommands(program: Command, console: Console): void {
       const { rows } = await console
         .client()
         .page(`/query/services/${encodeURIComponent(service)}/operations`, timeRange(command.optsWithGlobals()));
-      print(console, rows.map(roundNumbers), ["operation", "kind", ...METRIC_COLUMNS], rows);
+      print(console, rows, ["operation", "kind", ...METRIC_COLUMNS]);
     });
   addTimeOptions(services.command("map"))
     .description("which services call which services, databases, queues and hosts")
@@ -37,14 +37,13 @@ export function addServiceCommands(program: Command, console: Console): void {
       const { edges } = await console.call<{ edges: readonly Row[] }>("GET", "/query/services/graph", {
         query: timeRange(command.optsWithGlobals()),
       });
-      print(console, edges.map(roundNumbers), ["client", "server", "connection", "rate", "failed", "error_percent", "p95_ms"], edges);
+      print(console, edges, ["client", "server", "connection", "rate", "failed", "error_percent", "p95_ms"]);
     });
 }
 
-function print(console: Console, shown: readonly Row[], columns: readonly string[], rows: readonly Row[]): void {
+function print(console: Console, rows: readonly Row[], columns: readonly string[], toCells = roundNumbers): void {
   if (rows.length === 0) console.note(NOTHING_FOUND);
-  if (console.json) console.print(rows, columns);
-  else if (rows.length > 0) console.print(shown, columns);
+  if (console.json || rows.length > 0) console.print(rows, columns, toCells);
 }
 
 function withTrend(row: Row): Row {

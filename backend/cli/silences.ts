@@ -84,8 +84,7 @@ export function addSilenceCommands(program: Command, console: Console): void {
     .action(async ({ all }: { all?: boolean }) => {
       const rows = await console.call<(Row & { status: { state: string } })[]>("GET", SILENCES);
       const wanted = rows.filter(({ status }) => all || status.state !== "expired");
-      const shown = wanted.map((row) => ({ ...row, state: row.status.state, matchers: matcherTexts(row).join(", ") }));
-      console.print(console.json ? wanted : shown, COLUMNS);
+      console.print(wanted, COLUMNS, (row) => ({ ...row, state: row.status.state, matchers: matcherTexts(row).join(", ") }));
     });
   silences
     .command("add <matchers...>")

@@ -17,7 +17,6 @@ const MAX_CODE_CHARACTERS = 2000;
 
 type SsoClient = Pick<Client, "address" | "checkSso" | "loginByCode">;
 
-/** Throws Problem. */
 export async function loginBySso(world: World, client: SsoClient, waitMs = WAIT_MS): Promise<Session> {
   const [state, verifier] = [secret(), secret()];
   await using browser = await Browser.expected(state);

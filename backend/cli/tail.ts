@@ -63,7 +63,6 @@ export async function tail(options: TailOptions): Promise<void> {
   }
 }
 
-/** Reads one connection until it ends. */
 async function readTail(options: TailOptions, progress: Progress): Promise<undefined> {
   const { client, console, filters, line, timer = startTimer } = options;
   const { silenceMs } = { ...TIMES, ...options.times };

@@ -2,9 +2,8 @@
 // reading, and prints what to enter into Grafana. Invariant: a token is only printed to stdout, and is never an argument.
 import type { ApiResponses } from "../client/api.ts";
 import type { Command } from "commander";
-import { collect } from "./named-resources.ts";
-import { LIMIT_HELP, limitsText, toLabelLimits } from "./limit-option.ts";
-import { addRemoval, type Console } from "./output.ts";
+import { collect, LIMIT_HELP, limitsText, toLabelLimits } from "./named-resources.ts";
+import { addList, addRemoval, type Console } from "./output.ts";
 
 const INGEST_EXAMPLES = `
 The backend accepts ingest tokens if its operator set INGEST_TOKENS=true. Examples:
@@ -30,23 +29,12 @@ type Created = ApiResponses["POST /api/ingest-tokens"];
 
 export function addIngestTokenCommands(program: Command, console: Console): void {
   const tokens = program.command("ingest-tokens").description("ingest tokens: for programs that send telemetry without an agent");
-  tokens
-    .command("list", { isDefault: true })
-    .description("tokens, the signals that they may send, and when they were last used; a token itself is shown only when it is created")
-    .action(async () => {
-      const rows = await console.client().rows("/api/ingest-tokens");
-      const shown = rows.map((row) => ({ ...row, signals: String(row["signals"]), networks: String(row["networks"]) }));
-      console.print(console.json ? rows : shown, [
-        "name",
-        "signals",
-        "networks",
-        "created_at",
-        "last_used_at",
-        "expires_at",
-        "previous_valid_until",
-        "id",
-      ]);
-    });
+  addList(tokens, console, {
+    description: "tokens, the signals that they may send, and when they were last used; a token itself is shown only when it is created",
+    path: "/api/ingest-tokens",
+    columns: ["name", "signals", "networks", "created_at", "last_used_at", "expires_at", "previous_valid_until", "id"],
+    toCells: (row) => ({ ...row, signals: String(row["signals"]), networks: String(row["networks"]) }),
+  });
   tokens
     .command("create <name>")
     .description(
@@ -114,15 +102,12 @@ In a shell, with the token in a file:
 
 export function addReadTokenCommands(program: Command, console: Console): void {
   const tokens = program.command("read-tokens").description("read tokens: long-lived read access for Grafana and programs");
-  const description = "tokens, who created them and when they expire; a token itself is shown only when it is created";
-  tokens
-    .command("list", { isDefault: true })
-    .description(description)
-    .action(async () => {
-      const rows = await console.client().rows("/api/read-tokens");
-      const shown = rows.map((row) => ({ ...row, limits: limitsText(row["label_limits"]) }));
-      console.print(console.json ? rows : shown, ["name", "expires_at", "created_by", "created_at", "limits", "id"]);
-    });
+  addList(tokens, console, {
+    description: "tokens, who created them and when they expire; a token itself is shown only when it is created",
+    path: "/api/read-tokens",
+    columns: ["name", "expires_at", "created_by", "created_at", "limits", "id"],
+    toCells: (row) => ({ ...row, limits: limitsText(row["label_limits"]) }),
+  });
   tokens
     .command("create <name>")
     .description("create a token; prints the token to stdout and Grafana's data source settings to stderr")
