@@ -187,17 +187,16 @@ export async function changeRules<T>(
   orgId: string,
   change: (trx: Transaction<AlertingTables>, revision: number) => Promise<T>,
 ): Promise<T> {
-  return await tenantDatabase(db, orgId)
-    .transaction()
-    .execute(async (trx) => {
-      const { revision } = await trx
-        .insertInto("rule_sets")
-        .values({ org_id: orgId, revision: 1 })
-        .onConflict((conflict) => conflict.column("org_id").doUpdateSet({ revision: sql`rule_sets.revision + 1` }))
-        .returning("revision")
-        .executeTakeFirstOrThrow();
-      return await change(trx, revision);
-    });
+  const tenantDb = tenantDatabase(db, orgId);
+  return await tenantDb.transaction().execute(async (trx) => {
+    const { revision } = await trx
+      .insertInto("rule_sets")
+      .values({ org_id: orgId, revision: 1 })
+      .onConflict((conflict) => conflict.column("org_id").doUpdateSet({ revision: sql`rule_sets.revision + 1` }))
+      .returning("revision")
+      .executeTakeFirstOrThrow();
+    return await change(trx, revision);
+  });
 }
 
 /** Throws ApiError `invalid_field` if the organisation cannot have these additional rules. */

@@ -1,7 +1,7 @@
 // Conditions of rules over log records: their validation, their form as an expression, and the series through which the evaluator sees the
 // counts. Invariants: no key of an organisation can write these series, because the server sets `host_id` and no key has COUNTED_BY; the
 // count of an earlier condition of a rule is never used for the present one.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { RE2JS } from "re2js";
 import { durationMs } from "../../common/duration.ts";
 import { ApiError } from "../errors.ts";
@@ -154,10 +154,10 @@ export function isSameCondition(a: LogCondition, b: LogCondition): boolean {
 /** Identifies a condition, so that the evaluator does not find counts of an earlier one of the same rule, even an equal one. */
 export function fingerprint({ filter, window, by, operator, threshold, since }: LogCondition): string {
   const sorted = Object.entries(filter).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return createHash("sha256")
-    .update(JSON.stringify([sorted, window, by, operator, threshold, ...(since === undefined ? [] : [since])]))
-    .digest("hex")
-    .slice(0, 16);
+  return hash("sha256", JSON.stringify([sorted, window, by, operator, threshold, ...(since === undefined ? [] : [since])]), "hex").slice(
+    0,
+    16,
+  );
 }
 
 export function windowMs({ window }: LogCondition): number {

@@ -1,12 +1,12 @@
 // `rules` and `alerts` of the Prometheus HTTP API, which Grafana's alert lists and other clients read. Invariants: a filter that is not
 // understood is refused, never ignored; one response of an organisation is built at a time, because it may contain thousands of alerts.
-import type { FastifyReply, FastifyRequest } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { FairQueue } from "../admission/fair-queue.ts";
 import { readerOf } from "../http/request-identity.ts";
 import type { VmalertClient } from "../engines/vmalert/vmalert-client.ts";
 import { ApiError } from "../errors.ts";
 import type { ResponseBudget } from "../http/response-budget.ts";
-import { goneSignal } from "../http/http-client.ts";
+import { sendQueued } from "../http/queued-response.ts";
 import { parametersOf } from "../http/query-string.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../http/route.ts";
 import { objectSchema, optionalSchema, TIME_SCHEMA } from "../http/schemas.ts";
@@ -82,7 +82,6 @@ const GROUP_SCHEMA = {
   additionalProperties: true,
 };
 
-/** A response in the format of Prometheus. */
 function successSchema(data: Record<string, object>): object {
   return objectSchema(["status", "data"], {
     status: { const: "success" },
@@ -117,7 +116,7 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
         const rules = enabled.filter(({ name }) => filter.names?.has(name) ?? true);
         const live = await liveRules({ orgId, rules, enabled: enabled.length, withAlerts: filter.withAlerts }, options.evaluator);
         const groups = live.rules.length === 0 ? [] : [describeGroup(live, options.intervalMs)];
-        return { data: { groups }, warnings: describeOmitted(live.omitted) };
+        return { status: "success", data: { groups }, warnings: describeOmitted(live.omitted) };
       }),
     alerts: (request, reply) =>
       sendQueued({ queue, responses }, request, reply, async (orgId) => {
@@ -126,24 +125,9 @@ export function createPrometheusRoutes(options: PrometheusRulesOptions): Route[]
         const { labelLimits } = readerOf(request);
         const alerts = live.rules.flatMap((rule) => rule.alerts).filter(({ labels }) => matchesLimits(labelLimits, labels));
         // The names of other rules are not for a reader with limits.
-        return { data: { alerts }, warnings: describeOmitted(live.omitted, labelLimits === undefined) };
+        return { status: "success", data: { alerts }, warnings: describeOmitted(live.omitted, labelLimits === undefined) };
       }),
   });
-}
-
-/** Sends the response in Prometheus' envelope, one request of an organisation at a time. */
-async function sendQueued(
-  { queue, responses }: { queue: FairQueue; responses: ResponseBudget },
-  request: FastifyRequest,
-  reply: FastifyReply,
-  read: (orgId: string) => Promise<{ readonly data: object; readonly warnings: readonly [string] | undefined }>,
-): Promise<FastifyReply> {
-  const { orgId } = readerOf(request);
-  const json = await queue.run(orgId, goneSignal(reply), async () => {
-    responses.admit(orgId, reply);
-    return Buffer.from(JSON.stringify({ status: "success", ...(await read(orgId)) }));
-  });
-  return responses.send(orgId, reply.type("application/json"), [json]);
 }
 
 function describeOmitted(omitted: readonly string[], isNamed = true): readonly [string] | undefined {

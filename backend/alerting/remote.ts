@@ -3,6 +3,7 @@
 // at most 64 MiB are passed on unchanged, except that a Link header points back here.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Guards, readerOf } from "../http/request-identity.ts";
+import { readAtMost } from "../../common/read-at-most.ts";
 import { Pool } from "../engines/http-pool.ts";
 import { ApiError } from "../errors.ts";
 import { goneSignal } from "../http/http-client.ts";
@@ -13,7 +14,6 @@ import { SMALL_BODY_BYTES } from "../http/small-bodies.ts";
 import { addRoutesToApi } from "./mount.ts";
 
 export interface RemoteAlertingOptions {
-  /** `settings.alertingUrl`. */
   readonly url: string;
   /** The service checks again, and knows the role that a route requires. */
   readonly guards: Pick<Guards, "user" | "reader">;
@@ -86,7 +86,7 @@ class Forwarder {
         headers,
         body: request.body instanceof Buffer ? request.body : undefined,
       });
-      const body = await readBody(response.body);
+      const body = await readAtMost(MAX_RESPONSE_BYTES, response.body, tooLarge);
       copyHeaders(response.headers, reply.code(response.statusCode), ownPath);
       return await (body.length === 0 ? reply.send() : responses.send(orgId, reply, [body]));
     } catch (error) {
@@ -107,17 +107,7 @@ class Forwarder {
   }
 }
 
-/** Throws ApiError internal if the body exceeds 64 MiB. */
-async function readBody(body: AsyncIterable<Buffer>): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > MAX_RESPONSE_BYTES) throw new ApiError("internal", "the response of the alerting service is larger than 64 MiB");
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks, bytes);
-}
+const tooLarge = (): ApiError => new ApiError("internal", "the response of the alerting service is larger than 64 MiB");
 
 /** A malformed id cannot belong to a resource, and is not forwarded. */
 function readId(request: FastifyRequest): string {

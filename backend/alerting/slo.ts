@@ -1,7 +1,7 @@
 // Defines a service level objective: its fields and their limits, what it counts, and the PromQL that counts good and all events of a window.
 // Invariant: only the backend writes the series of counted events, because no key has the host id RECORDED_BY; the events of an earlier
 // definition are never used for the present one.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { durationMs } from "../../common/duration.ts";
 import { closedSchema, invalidField, nameSchema, TIME_SCHEMA, UUID_SCHEMA } from "../http/schemas.ts";
 import { FILTER_SCHEMA, type FilterParameters } from "../query/native/log-filter-parameters.ts";
@@ -44,7 +44,6 @@ export interface SloBody {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** A stored objective. */
 export interface Slo extends SloBody {
   readonly id: string;
   readonly orgId: string;
@@ -155,10 +154,7 @@ export function definitionOf({ indicator, no_traffic }: Pick<SloBody, "indicator
           .toSorted(([a], [b]) => (a < b ? -1 : 1))
           .map(([name, part]) => [name, sorted(part)])
       : value;
-  return createHash("sha256")
-    .update(JSON.stringify(sorted({ indicator, no_traffic })))
-    .digest("hex")
-    .slice(0, 16);
+  return hash("sha256", JSON.stringify(sorted({ indicator, no_traffic })), "hex").slice(0, 16);
 }
 
 /** The share of events that may be bad. */
@@ -189,7 +185,6 @@ export function burnRateQuery(slo: Pick<Slo, "id" | "definition" | "indicator" |
   return `(clamp_min(1 - (${good} default 0) / (${total} default 0), 0) default 0) / ${budgetOf(slo)}`;
 }
 
-/** The object of the API. */
 export function sloObject({ id, name, description, objective, window, indicator, no_traffic, alerts, labels, createdAt }: Slo) {
   return { id, name, description, objective, window, indicator, no_traffic, alerts, labels, created_at: createdAt.toISOString() };
 }

@@ -20,8 +20,9 @@ const MAX_WAIT_MS = 2_000;
 /** Rows that were not used for this time, several heartbeats of an agent, are removed. */
 const IDLE_MS = 5 * 60_000;
 const UNKNOWN_MS = 1_000;
+/** Statements at the same time: one that hangs on a broken connection does not delay the others. */
+const STATEMENTS = 4;
 
-/** Reads the rows. */
 export interface LookupSource<T> {
   /** Finds the existing rows of at most a few hundred ids. */
   find(ids: readonly string[]): Promise<readonly LookupRow<T>[]>;
@@ -46,7 +47,7 @@ interface CachedRow<T> extends CachedValue<T> {
 
 export class LookupCache<T> {
   readonly #source: LookupSource<T>;
-  readonly #lookups: BatchedLookups<T>;
+  readonly #lookups: Batcher<string, LookupRow<T> | undefined>;
   readonly #maxRows: number;
   readonly #now: () => number;
   readonly #outage: DatabaseOutage;
@@ -62,7 +63,11 @@ export class LookupCache<T> {
     this.#source = source;
     this.#outage = outage;
     this.#maxWaitMs = maxWaitMs;
-    this.#lookups = new BatchedLookups((ids) => outage.run(() => source.find(ids)));
+    const write = async (ids: readonly string[]) => {
+      const found = new Map((await outage.run(() => source.find(ids))).map((row) => [row.id, row]));
+      return ids.map((id) => found.get(id));
+    };
+    this.#lookups = new Batcher({ write, maxItems: MAX_IDS_PER_LOOKUP, concurrency: STATEMENTS });
     this.#maxRows = maxRows;
     this.#now = now ? ageClock(now, () => 0) : ageClock();
   }
@@ -127,8 +132,9 @@ export class LookupCache<T> {
     // A lookup that started before `forget` may be older than the change: its result is returned but not cached.
     const isCurrent = () => this.#loading.get(id) === loading;
     const loading = this.#lookups
-      .find(id)
-      .then((found) => {
+      .add(id, id)
+      .then((row) => {
+        const found = row && { state: row.state, value: row.read() };
         if (isCurrent()) this.#cache(id, found, startedMs);
         return found?.value;
       })
@@ -222,25 +228,4 @@ export interface LookupRow<T> {
 interface CachedValue<T> {
   readonly state: string;
   readonly value: T;
-}
-
-/** Statements at the same time: one that hangs on a broken connection does not delay the others. */
-const STATEMENTS = 4;
-
-class BatchedLookups<T> {
-  readonly #batcher: Batcher<string, LookupRow<T> | undefined>;
-
-  constructor(find: (ids: readonly string[]) => Promise<readonly LookupRow<T>[]>) {
-    const write = async (ids: readonly string[]) => {
-      const found = new Map((await find(ids)).map((row) => [row.id, row]));
-      return ids.map((id) => found.get(id));
-    };
-    this.#batcher = new Batcher({ write, maxItems: MAX_IDS_PER_LOOKUP, concurrency: STATEMENTS });
-  }
-
-  /** Returns undefined if the row does not exist. The result is never older than the call. */
-  async find(id: string): Promise<CachedValue<T> | undefined> {
-    const found = await this.#batcher.add(id, id);
-    return found && { state: found.state, value: found.read() };
-  }
 }

@@ -8,13 +8,13 @@ import { createSecureContext, getCACertificates, type SecureContext } from "node
 import { callbackify } from "node:util";
 import { bareHost, isLoopback } from "../../common/ip-networks.ts";
 import { isExempt } from "../../common/no-proxy.ts";
+import { readAtMost } from "../../common/read-at-most.ts";
 import { loadProxyAgent, Pool, proxyPool } from "../engines/http-pool.ts";
 import type { Log } from "../log.ts";
 import { MAX_RECEIVER_RESPONSE_BYTES, MAX_RETRY_AFTER_MS } from "./outgoing-limits.ts";
 import { type HostAddress, HostRefused, type Lookup, PermittedAddresses, resolvePermitted } from "./permitted-addresses.ts";
 
 export interface OutgoingOptions {
-  /** `settings.notifyAllowedNetworks` */
   readonly allowedNetworks: readonly string[];
   /** PEM of authorities, in addition to the system's and well-known ones. */
   readonly caFile?: string | undefined;
@@ -207,14 +207,8 @@ async function sendPost({ pool, origin }: Connection, { url, headers, body }: Po
 async function sendGet({ pool, origin }: Connection, url: URL, maxBytes: number, signal: AbortSignal): Promise<GetResponse> {
   const headers = { host: url.host, accept: "application/json", "user-agent": "atherops" };
   const { statusCode: status, body } = await pool.request({ origin, path: `${url.pathname}${url.search}`, method: "GET", headers, signal });
-  const parts: Buffer[] = [];
-  let bytes = 0;
-  for await (const part of body as AsyncIterable<Buffer>) {
-    bytes += part.length;
-    if (bytes > maxBytes) throw new RequestFailed(`the response has more than ${maxBytes} bytes`, false);
-    parts.push(part);
-  }
-  return { status, body: Buffer.concat(parts) };
+  const tooLarge = (): RequestFailed => new RequestFailed(`the response has more than ${maxBytes} bytes`, false);
+  return { status, body: await readAtMost(maxBytes, body, tooLarge) };
 }
 
 async function readBeginning(body: AsyncIterable<Buffer>): Promise<string> {

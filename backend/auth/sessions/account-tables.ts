@@ -129,17 +129,14 @@ export const WATCHED_READ_TOKENS: Watched = {
   state: sql<string>`CAST(org_id AS text) || ' ' || coalesce(label_limits, '')`,
 };
 
-/** Returns the existing rows. */
 export async function findUsers(db: AccountDb, ids: readonly string[]): Promise<(UserRow & { state: string })[]> {
   return await db.selectFrom("users").selectAll().select(WATCHED_USERS.state.as("state")).where("id", "in", ids).execute();
 }
 
-/** Returns the existing rows. */
 export async function findBrowserSessions(db: AccountDb, ids: readonly string[]): Promise<BrowserSessionRow[]> {
   return await db.selectFrom("browser_sessions").selectAll().where("id", "in", ids).execute();
 }
 
-/** Returns the existing rows. */
 export async function findReadTokens(db: AccountDb, ids: readonly string[]) {
   const columns = ["id", "org_id", "label_limits", WATCHED_READ_TOKENS.state.as("state")] as const;
   return await db.selectFrom("read_tokens").select(columns).where("id", "in", ids).execute();
@@ -161,7 +158,6 @@ export async function requireFreeName(db: AccountDb, name: string): Promise<void
   if (await db.selectFrom("orgs").select("id").where("name", "=", name).executeTakeFirst()) throw nameTaken();
 }
 
-/** Throws `conflict`, like requireFreeName. */
 export async function requireFreeEmail(db: AccountDb, email: string): Promise<void> {
   if (await findUserByEmail(db, email)) throw emailTaken();
 }
@@ -198,4 +194,27 @@ export async function insertUser(
     .executeTakeFirst();
   if (result.numInsertedOrUpdatedRows !== 1n) throw emailTaken();
   return row;
+}
+
+// An operator stays in the installation and an administrator in each organisation: code that removes or demotes a user calls the next two
+// functions first. Invariant: two changes at once cannot remove the last ones, because both lock the operators first.
+
+/** Always the first lock, and in a fixed order, so that two operators cannot remove each other concurrently. */
+export async function lockOperators(trx: Transaction<AccountTables>): Promise<void> {
+  await trx.selectFrom("users").select("id").where("role", "=", "operator").orderBy("id").forUpdate().execute();
+}
+
+/**
+ * Throws `conflict` if `row` is the last operator, or the last administrator of its organisation. The operators and the organisation must be
+ * locked. `role`: the new role, undefined if the user is removed.
+ */
+export async function requireOtherAdmins(trx: Transaction<AccountTables>, row: UserRow, role?: Role): Promise<void> {
+  const others = trx.selectFrom("users").select("id").where("id", "<>", row.id).limit(1);
+  if (row.role === "operator" && !(await others.where("role", "=", "operator").executeTakeFirst()))
+    throw new ApiError("conflict", "this is the last operator: make another user operator first");
+  if (row.role === "viewer" || role === "admin") return;
+  // Single sign-on can make an administrator of a user with limits, who can then administer nothing.
+  const administrators = others.where("org_id", "=", row.org_id).where("role", "<>", "viewer").where("label_limits", "is", null);
+  if (!(await administrators.executeTakeFirst()))
+    throw new ApiError("conflict", "this is the organisation's last administrator: make another user admin first");
 }

@@ -8,11 +8,18 @@ import { RANK, type Role } from "../../http/request-identity.ts";
 import { ApiError } from "../../errors.ts";
 import type { GroupGrant } from "../../settings.ts";
 import { requireCapacity } from "../../engines/relational/row-limits.ts";
-import { type AccountTables, EMAIL_SCHEMA, insertUser, NO_PASSWORD, normalEmail, type UserRow } from "../sessions/account-tables.ts";
-import { lockOperators, requireOtherAdmins } from "../sessions/other-admins.ts";
+import {
+  type AccountTables,
+  EMAIL_SCHEMA,
+  insertUser,
+  lockOperators,
+  NO_PASSWORD,
+  normalEmail,
+  requireOtherAdmins,
+  type UserRow,
+} from "../sessions/account-tables.ts";
 import { lockOrg, tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
-/** The identity that the provider confirmed. */
 export interface ProviderIdentity {
   readonly issuer: string;
   readonly subject: string;

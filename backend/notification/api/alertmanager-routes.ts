@@ -7,7 +7,7 @@ import type { Kysely } from "kysely";
 import { FairQueue } from "../../admission/fair-queue.ts";
 import { readerOf } from "../../http/request-identity.ts";
 import type { ResponseBudget } from "../../http/response-budget.ts";
-import { goneSignal } from "../../http/http-client.ts";
+import { sendQueued } from "../../http/queued-response.ts";
 import { bindHandlers, endpoint, type Route, type RouteDeclaration } from "../../http/route.ts";
 import { objectSchema, optionalSchema, TIME_SCHEMA } from "../../http/schemas.ts";
 import packageFile from "../../package.json" with { type: "json" };
@@ -97,19 +97,6 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
   const { db, routes, nowMs, responses } = options;
   const startedAt = new Date(nowMs()).toISOString();
   const queue = new FairQueue(QUEUE_LIMITS);
-  const sendQueued = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    read: (orgId: string) => Promise<object>,
-  ): Promise<FastifyReply> => {
-    const { orgId } = readerOf(request);
-    const json = await queue.run(orgId, goneSignal(reply), async () => {
-      responses.admit(orgId, reply);
-      return Buffer.from(JSON.stringify(await read(orgId)));
-    });
-    return responses.send(orgId, reply.type("application/json"), [json]);
-  };
-
   return bindHandlers(ALERTMANAGER_ROUTES, {
     status: async (request: FastifyRequest) => {
       const { orgId } = readerOf(request);
@@ -122,7 +109,7 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
       [...(await readChannelNames(db, readerOf(request).orgId)).values()].map((name) => ({ name })),
     alerts: async (request: FastifyRequest, reply: FastifyReply) => {
       const filter = visibleTo(request, readAlertFilter(request));
-      return await sendQueued(request, reply, async (orgId) => {
+      return await sendQueued({ queue, responses }, request, reply, async (orgId) => {
         const { alerts, muted } = await findAlerts(options, reply, orgId, filter);
         return alerts.map((each) => withMutes(each, muted));
       });
@@ -131,7 +118,7 @@ export function createAlertmanagerRoutes(options: AlertmanagerOptions): Route[] 
       const filter = visibleTo(request, readAlertFilter(request));
       const receiver = readReceiver(request);
       const showsMuted = readFlag(request, "muted");
-      return await sendQueued(request, reply, async (orgId) => {
+      return await sendQueued({ queue, responses }, request, reply, async (orgId) => {
         const { alerts, muted } = await findAlerts(options, reply, orgId, filter);
         const shown = showsMuted ? alerts : alerts.map((alert) => ({ ...alert, routes: alert.routes.filter(({ id }) => !muted.has(id)) }));
         const { groups, isCut } = groupAlerts(shown, await readChannelNames(db, orgId), receiver, muted);
@@ -151,7 +138,6 @@ function visibleTo(request: FastifyRequest, filter: (alert: ActiveAlert) => bool
   return (alert) => matchesLimits(labelLimits, alert.labels) && filter(alert);
 }
 
-/** Throws ApiError invalid_parameter. */
 function readAlertFilter(request: FastifyRequest): (alert: ActiveAlert) => boolean {
   const matches = compileMatchers(readFilters(request));
   const receiver = readReceiver(request);

@@ -3,6 +3,7 @@
 // handler; bodies are limited, and few are in memory at once; 200 means that the alerts are in the database. After any other status nothing
 // is lost, because the evaluator posts everything again at its next evaluation.
 import { randomBytes } from "node:crypto";
+import { readAtMost } from "../../../common/read-at-most.ts";
 import { ApiError } from "../../errors.ts";
 import { hasCredentials, listenInternally, vmalertCredentials } from "../../http/internal-listener.ts";
 import { MAX_INTAKE_CONNECTIONS, MAX_POSTED_ALERTS_BYTES, MAX_WAITING_POSTS } from "../notification-limits.ts";
@@ -19,7 +20,6 @@ export interface IntakeListener extends AsyncDisposable {
 export const ALERTS_PATH = "/api/v2/alerts";
 const LOOPBACK = { host: "127.0.0.1", port: 0 };
 
-/** Resolves once it listens. */
 export async function startIntakeListener(): Promise<IntakeListener> {
   const password = randomBytes(24).toString("base64url");
   const credentials = vmalertCredentials(password);
@@ -56,13 +56,19 @@ export interface AlertsEndpointOptions {
 
 const CONCURRENT_POSTS = 2;
 
+const tooLarge = (): ApiError => new ApiError("body_too_large", `a request has at most ${MAX_POSTED_ALERTS_BYTES} bytes of alerts`);
+
 export function createAlertsHandler({ intake, missed, failed, succeeded }: AlertsEndpointOptions): AlertsHandler {
   const queue = new FairQueue({ running: CONCURRENT_POSTS, endsSoon: true, waitingPerOrg: MAX_WAITING_POSTS });
   return async (request, response) => {
     const gone = new AbortController();
     response.once("close", () => gone.abort());
     try {
-      await queue.run("evaluator", gone.signal, async () => await intake.take(await readBody(request)));
+      await queue.run(
+        "evaluator",
+        gone.signal,
+        async () => await intake.take(await readAtMost(MAX_POSTED_ALERTS_BYTES, request, tooLarge)),
+      );
       respond(response, 200, "{}");
       succeeded();
     } catch (error) {
@@ -75,18 +81,6 @@ export function createAlertsHandler({ intake, missed, failed, succeeded }: Alert
       failed(error);
     }
   };
-}
-
-async function readBody(request: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.length;
-    if (bytes > MAX_POSTED_ALERTS_BYTES)
-      throw new ApiError("body_too_large", `a request has at most ${MAX_POSTED_ALERTS_BYTES} bytes of alerts`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
 }
 
 function respond(response: ServerResponse, status: number, body: string): void {

@@ -1,6 +1,6 @@
 // Parses what the evaluator posts: a JSON array of alerts, of one or several rules. Invariants: an alert's organisation and rule come from
 // labels that our own rule groups set last, so that no tenant can forge them; stored text is limited here.
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { shownAnnotations } from "../../alerting/alert-annotations.ts";
 import { ApiError } from "../../errors.ts";
@@ -87,10 +87,7 @@ export function readAlert(value: unknown): PostedAlert | undefined {
   const shown = Object.entries(allLabels)
     .filter(([name]) => !OWN_LABELS.has(name))
     .toSorted(([a], [b]) => Number(PRIORITY_LABELS.has(b)) - Number(PRIORITY_LABELS.has(a)) || (a < b ? -1 : 1));
-  const fingerprint = createHash("sha256")
-    .update(JSON.stringify([ruleId, shown]))
-    .digest("hex")
-    .slice(0, 16);
+  const fingerprint = hash("sha256", JSON.stringify([ruleId, shown]), "hex").slice(0, 16);
   const texts = Object.entries(shownAnnotations(readTexts(annotations)));
   const stored = {
     labels: limitLabels(shown, MAX_ALERT_LABELS, MAX_ALERT_LABEL_LENGTH),

@@ -13,14 +13,13 @@ export async function changeOrganisation<T>(
   now: Date,
   change: (trx: Transaction<NotificationTables>) => Promise<T>,
 ): Promise<T> {
-  return await tenantDatabase(db, orgId)
-    .transaction()
-    .execute(async (trx) => {
-      await lockOrg(trx.$extendTables<OrgTable>(), orgId);
-      const result = await change(trx);
-      await markDue(trx, orgId, now);
-      return result;
-    });
+  const tenantDb = tenantDatabase(db, orgId);
+  return await tenantDb.transaction().execute(async (trx) => {
+    await lockOrg(trx.$extendTables<OrgTable>(), orgId);
+    const result = await change(trx);
+    await markDue(trx, orgId, now);
+    return result;
+  });
 }
 
 /** Call after writing: throws ApiError `limit_reached` if the number of expressions exceeds the limit and has increased. */

@@ -8,7 +8,7 @@ import { createInhibitor, type InhibitRule } from "./inhibition.ts";
 import { compileMatchers, type Labels, type Matcher, toMatcher } from "../model/matchers.ts";
 import type { Alert } from "../model/message.ts";
 import { TimeSlices } from "../../admission/time-slices.ts";
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { StoredRoute } from "./route-body.ts";
 
 export type Route = Omit<StoredRoute, "position" | "createdAt" | "muteTimeIntervals" | "activeTimeIntervals">;
@@ -44,10 +44,7 @@ export function groupLabels({ groupBy }: Pick<Route, "groupBy">, labels: Labels)
 
 /** `labels`: as returned by groupLabels. */
 export function groupKey(labels: Labels): string {
-  return createHash("sha256")
-    .update(JSON.stringify(Object.entries(labels)))
-    .digest("hex")
-    .slice(0, 32);
+  return hash("sha256", JSON.stringify(Object.entries(labels)), "hex").slice(0, 32);
 }
 
 export interface PlanInput<A extends Alert> {

@@ -8,10 +8,16 @@ import { closedSchema, ID_PARAMS, NO_CONTENT, objectSchema, parseUuid, UUID_SCHE
 import { addHandlers, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
-import { EMAIL_SCHEMA, findUserByEmail, insertUser, requireFreeEmail } from "../../auth/sessions/account-tables.ts";
+import {
+  EMAIL_SCHEMA,
+  findUserByEmail,
+  insertUser,
+  lockOperators,
+  requireFreeEmail,
+  requireOtherAdmins,
+} from "../../auth/sessions/account-tables.ts";
 import { requireOrg } from "./orgs.ts";
 import { describeUser, USER_SCHEMA } from "./users.ts";
-import { lockOperators, requireOtherAdmins } from "../../auth/sessions/other-admins.ts";
 import { tenantDatabase } from "../../engines/relational/tenant-database.ts";
 
 const account = objectSchema([...USER_SCHEMA.required, "org_id"], { ...USER_SCHEMA.properties, org_id: UUID_SCHEMA });

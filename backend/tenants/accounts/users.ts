@@ -11,12 +11,13 @@ import { readId, ID_PARAMS, notFound, NO_CONTENT, closedSchema, objectSchema, TI
 import { addHandlers, endpoint } from "../../http/route.ts";
 import { hashPassword, PASSWORD_SCHEMA } from "../../auth/sessions/password.ts";
 import { requireCapacity } from "../../engines/relational/row-limits.ts";
-import { lockOperators, requireOtherAdmins } from "../../auth/sessions/other-admins.ts";
 import type { AccountDeps } from "../../auth/sessions/login.ts";
 import {
   EMAIL_SCHEMA,
   insertUser,
+  lockOperators,
   requireFreeEmail,
+  requireOtherAdmins,
   type AccountDb,
   type AccountTables,
   type UserRow,
