@@ -27,7 +27,6 @@ export interface RuleRoutesOptions {
   readonly responses: ResponseBudget;
   /** Called after each stored change, so that the evaluator gets it immediately. */
   readonly changed: () => void;
-  /** Interval between evaluations. */
   readonly intervalMs: number;
   readonly now?: () => number;
 }

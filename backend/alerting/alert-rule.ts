@@ -35,7 +35,6 @@ export interface CheckedRule extends RuleBody {
   readonly forMs: number;
 }
 
-/** A stored rule. */
 export interface Rule extends CheckedRule {
   readonly id: string;
   readonly orgId: string;
@@ -97,10 +96,8 @@ const BODY_PROPERTIES = {
 /** A rule is over metrics or over log records. */
 const CONDITION = { anyOf: [{ required: ["expr"] }, { required: ["logs"] }] };
 
-/** JSON schema of a body of create and update. */
 export const RULE_BODY_SCHEMA = { ...closedSchema(["name", "severity"], BODY_PROPERTIES), ...CONDITION };
 
-/** JSON schema of a rule in responses. */
 export const RULE_SCHEMA = closedSchema(["id", "name", "severity", "expr", "for", "enabled", "labels", "annotations", "created_at"], {
   id: UUID_SCHEMA,
   ...BODY_PROPERTIES,

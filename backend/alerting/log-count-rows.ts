@@ -40,7 +40,6 @@ const MAX_DUE_MS = 900_000;
 /** An organisation's counts may use at most 1/10 of wall-clock time. */
 const SHARE = 10;
 
-/** The pause of an organisation's rules after a count. */
 export function pauseMs(busyMs: number): number {
   return (SHARE - 1) * busyMs;
 }

@@ -22,7 +22,6 @@ export interface RuleCheckOptions {
   readonly dryRun: Pick<DryRun, "check"> | undefined;
   /** Undefined if this process has no log store; the rule's status then shows whether records can be counted. */
   readonly countLogs?: CountNow | undefined;
-  /** Interval between evaluations. */
   readonly intervalMs: number;
 }
 

@@ -29,7 +29,6 @@ const PATH = "/rules";
 const SHARD_PATH = `${PATH}?shard=`;
 const ALERTS_PATH = "/api/v2/alerts";
 
-/** Resolves once it listens. */
 export async function startRulesListener(options: RulesListenerOptions): Promise<InternalListener> {
   const rules = new LastKnownRules(options.ruleSets, options.log);
   const { password, alertsPassword, takeAlerts } = options;

@@ -35,7 +35,6 @@ const STEP_S: Readonly<Record<SloWindow, number>> = {
   month: 8 * HOUR_S,
 };
 
-/** The window that ends now. */
 export function windowAt(window: SloWindow, nowMs: number): SloRange {
   const endS = Math.floor(nowMs / 1000 / MINUTE_S) * MINUTE_S;
   const end = new Date(endS * 1000);
@@ -78,7 +77,6 @@ async function readCalls(stores: SloStores, slo: Slo, { range, points, options }
   return points;
 }
 
-/** The filter of calls, for an objective over calls. */
 export function callsOf(slo: Slo) {
   const { availability, latency } = slo.indicator;
   const { service, operation } = availability ?? latency ?? { service: "" };
@@ -133,7 +131,6 @@ async function queryValues(
   return data.result.flatMap(({ values }) => values.map(([seconds, value]): [number, number] => [seconds, Number(value)]));
 }
 
-/** Sums up points. */
 export function sumEvents(points: readonly EventPoint[]): { readonly good: number; readonly total: number } {
   return { good: points.reduce((sum, { good }) => sum + good, 0), total: points.reduce((sum, { total }) => sum + total, 0) };
 }

@@ -31,7 +31,6 @@ export interface AlertingOptions {
   readonly countLogs?: CountNow | undefined;
   /** Serves the rules to an external evaluator. */
   readonly rulesListener?: Pick<RulesListenerOptions, "listen" | "password" | "alertsPassword" | "takeAlerts"> | undefined;
-  /** Memory for large responses. */
   readonly responses: ResponseBudget;
   readonly log: Log;
   readonly timing?: Partial<ReconcilerTiming>;

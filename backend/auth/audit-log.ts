@@ -3,7 +3,6 @@
 import type { FastifyRequest } from "fastify";
 import { plainAddress } from "../../common/ip-networks.ts";
 
-/** One entry of the audit log. */
 export interface AuditEntry {
   readonly action: string;
   /** The organisation that was changed; undefined if it is unknown. */

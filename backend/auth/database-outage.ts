@@ -35,12 +35,10 @@ export class DatabaseOutage {
     return (this.#stale.lastsMs ?? 0) / 1000;
   }
 
-  /** A request was accepted from a cached row. */
   countStaleUse(): void {
     this.#stale.failed(this.#cause);
   }
 
-  /** A statement did not end in time. */
   statementTimedOut(): void {
     this.#cause ??= new Error("the account database does not respond in time");
     this.#isUnreachable = true;

@@ -37,7 +37,6 @@ export interface KeySource {
 
 export interface SignedGuardOptions {
   keys: KeySource;
-  /** Unix milliseconds. */
   now?: () => number;
 }
 

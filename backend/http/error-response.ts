@@ -10,7 +10,6 @@ import { ApiError } from "../errors.ts";
 import { ClientGoneError } from "./http-client.ts";
 import { closeUnread, stopParser } from "./turns.ts";
 
-/** The body of an error response. */
 export interface ErrorBody {
   readonly type: string;
   readonly text: string | Buffer;

@@ -26,7 +26,6 @@ export interface HealthOptions {
 const CHECK_TIMEOUT_MS = 3000;
 const REMIND_MS = 300_000;
 
-/** Outages by engine. */
 type Outages = Map<string, Outage>;
 
 /** Listens; rejects with a single sentence if it cannot. */

@@ -36,7 +36,6 @@ interface TlsListener {
 export interface ServedCertificateOptions {
   readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly checkEveryMs?: number;
-  /** Unix milliseconds. */
   readonly now?: () => number;
 }
 

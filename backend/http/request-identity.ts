@@ -31,7 +31,6 @@ export interface RateLimits {
   readonly recordsPerSecond: number;
 }
 
-/** The logged-in user of a request. */
 export interface SessionUser {
   readonly userId: string;
   readonly orgId: string;
@@ -106,7 +105,6 @@ export function senderOf({ signingKey, ingestSender }: FastifyRequest): Sender {
   return sender;
 }
 
-/** The organisation of an authenticated request. */
 export function orgOf({ signingKey, ingestSender, user, readToken }: FastifyRequest): string | undefined {
   return signingKey?.orgId ?? ingestSender?.orgId ?? user?.orgId ?? readToken?.orgId;
 }

@@ -78,7 +78,6 @@ export class ResponseBudget {
     return reservation;
   }
 
-  /** Changes the reservation to `bytes`. */
   #reserve(orgId: string, reservation: Reservation, bytes: number): void {
     const own = this.#budget.ownBytes(orgId) - reservation.bytes;
     try {

@@ -85,7 +85,6 @@ export interface Route extends RouteDeclaration {
 
 type Method = "GET" | "POST" | "PUT" | "DELETE";
 
-/** The fields that every route declaration has. */
 export function endpoint(
   method: RouteDeclaration["method"],
   path: string,

@@ -22,12 +22,9 @@ export interface NotificationOptions {
   /** No other process uses this database, so claims of the last run can be released. */
   readonly isAlone: boolean;
   readonly send: Send;
-  /** Decrypts a channel's secrets. Throws if they cannot be decrypted. */
   readonly open: (row: ChannelRow) => OpenChannel;
   readonly evaluator: Evaluator;
-  /** Interval between evaluations of a rule. */
   readonly intervalMs: number;
-  /** The address of the console; empty if it is not configured. */
   readonly externalUrl?: string;
   readonly counts: NotificationCounts;
   readonly log: Log;

@@ -83,9 +83,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
     rejected: (signal: Signal, code: string) => rejected.inc({ signal, reason: code }),
     /** A finished HTTP request; `route` is the pattern, not the path. For `onFinished` of http/app.ts. */
     finished: (route: string, method: string, status: number, seconds: number) => latency.observe({ route, method, status }, seconds),
-    /** The result of a count of log records for a rule. */
     logsCounted: (result: "counted" | "failed") => logCounts.inc({ result }),
-    /** The result of an attempt to send a notification. */
     notified: (result: "delivered" | "retried" | "failed") => attempts.inc({ result }),
     /** Alerts of the evaluator, or groups of them, that were dropped, by reason. */
     notificationDropped: (reason: string, count: number) => droppedAlerts.inc({ reason }, count),
@@ -118,9 +116,7 @@ function createGauges(registers: Registry[]) {
   return {
     /** Queries of tenants in a store, read at scrape time. */
     queries: (store: string, read: () => { running: number; waiting: number }) => void readers.set(store, read),
-    /** The result of the last check of an engine (/readyz). */
     engineUp: (engine: string, isUp: boolean) => engineUp.set({ engine }, Number(isUp)),
-    /** A value read at scrape time. */
     gauge: (name: keyof typeof READ_AT_SCRAPE, read: () => number) =>
       void new Gauge({
         name: `atherops_${name}`,

@@ -25,7 +25,6 @@ import { registerRegisterCluster, registerRegisterHost } from "./enrolment/regis
 import { registerRotateKey } from "./enrolment/rotate-key.ts";
 
 export interface AccountRoutesOptions extends Omit<AccountDeps, "hashQueue"> {
-  /** `settings.isPasswordLogin` */
   isPasswordLogin: boolean;
   /** Set if `npm start` started this backend. */
   oneTimeLogin?: OneTimeLogin | undefined;

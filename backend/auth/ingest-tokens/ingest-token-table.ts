@@ -58,7 +58,6 @@ export const WATCHED_INGEST_TOKENS: Watched = {
   state: sql<string>`coalesce(CAST(retires_at AS text), '-')`,
 };
 
-/** Returns the existing rows. */
 export async function findIngestTokens(db: IngestTokenDb, hashes: readonly string[]): Promise<(IngestTokenRow & { state: string })[]> {
   return await db
     .selectFrom("ingest_tokens")

@@ -38,7 +38,6 @@ export interface IngestTokensOptions {
   readonly db: IngestTokenDb;
   /** `settings.hasIngestTokens`; without it every token is refused. */
   readonly isEnabled: boolean;
-  /** `settings.allowsIngestTokensOverHttp`. */
   readonly allowsHttp: boolean;
   readonly now?: () => number;
   readonly outage?: DatabaseOutage;

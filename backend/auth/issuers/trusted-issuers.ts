@@ -45,7 +45,6 @@ interface Issuer {
 export interface Identity {
   readonly orgId: string;
   readonly issuerId: string;
-  /** The name of the issuer in the organisation. */
   readonly issuerName: string;
   readonly subject: string;
   /** Identifies issuer and subject. */

@@ -33,7 +33,6 @@ export class LoginFailures {
     return { failures: row.failures, lastFailureMs: row.failed_at.getTime() };
   }
 
-  /** Adds one failure. */
   async add(pair: string): Promise<Failures> {
     const nowMs = this.#now();
     const failed_at = new Date(nowMs);

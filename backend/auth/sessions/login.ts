@@ -34,9 +34,7 @@ export interface AccountDeps {
   readTokens: Pick<ReadTokens, "issue" | "forget">;
   guards: Pick<Guards, "user">;
   hashQueue: HashQueue;
-  /** Unix milliseconds. */
   now?: () => number;
-  /** Rows per page of a list. */
   pageRows?: number;
 }
 

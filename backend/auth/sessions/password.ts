@@ -24,7 +24,6 @@ import { type Failures, FORGET_AFTER_MS, type LoginFailures } from "./login-fail
 /** OWASP Password Storage Cheat Sheet: Argon2id (the default of the library) with m=19 MiB, t=2, p=1. */
 const PARAMETERS: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
-/** JSON schema of a new password. */
 export const PASSWORD_SCHEMA = { type: "string", minLength: 8, maxLength: 256 } as const;
 
 export function newPassword(): string {
@@ -183,7 +182,6 @@ function waitMsAfter(pair: Pair, nowMs: number): number {
   return Math.max(0, pair.lastFailureMs + waitMs - nowMs);
 }
 
-/** Identifies an account and a network. */
 function pairKey(email: string, address: string): string {
   return `${networkOf(address)} ${email}`;
 }

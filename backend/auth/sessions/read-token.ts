@@ -30,7 +30,6 @@ export interface ReadTokensOptions extends SigningSecrets {
   outage?: DatabaseOutage;
 }
 
-/** Issues and verifies read tokens, and caches their rows. */
 export class ReadTokens {
   readonly #secrets: readonly [KeyObject, ...KeyObject[]];
   readonly #now: () => number;

@@ -83,7 +83,6 @@ export interface SessionOptions extends SigningSecrets {
   outage?: DatabaseOutage;
 }
 
-/** Issues and verifies sessions, and caches users. */
 export class Sessions {
   readonly #secrets: readonly [KeyObject, ...KeyObject[]];
   readonly #ttlMs: number;

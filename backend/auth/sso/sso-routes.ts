@@ -31,7 +31,6 @@ export interface SsoRoutesOptions {
   /** Undefined without single sign-on. */
   readonly oidc: OidcSettings | undefined;
   readonly provider: Pick<ProviderOptions, "clientSecret" | "httpsProxy" | "httpProxy" | "noProxy">;
-  /** Unix milliseconds. */
   readonly now?: () => number;
 }
 
@@ -44,7 +43,6 @@ const TOKEN_BODY_BYTES = 4096;
 /** At least 43 characters: 256 bits. */
 const SECRET_PATTERN = "^[A-Za-z0-9_-]{43,128}$";
 const NO_BODY = { type: "null" } as const;
-/** Statuses of every route of the login. */
 const LOGIN_ERRORS = ["login_refused", "forbidden", "not_found", "conflict"] as const;
 const ROUTES = {
   start: {

@@ -18,7 +18,6 @@ export interface ChannelRoutesOptions {
   readonly channels: ChannelStore;
   readonly check: ChannelCheck;
   readonly send: Send;
-  /** The address of the console; empty if it is not configured. */
   readonly externalUrl: string;
   readonly orgName: (orgId: string) => Promise<string>;
   /** Called when receivers may have changed. */

@@ -210,7 +210,6 @@ const REQUIRED_SECRETS: Readonly<Partial<Record<ChannelKind, readonly [setting: 
   opsgenie: ["api_key", "the key of an API integration"],
 };
 
-/** The secret of a new channel. */
 function requireSecret({ kind, secret = "" }: CheckedChannel): string {
   const required = REQUIRED_SECRETS[kind];
   if (required && secret === "") throw invalidField(`settings.${required[0]}`, `is required: ${required[1]}`);

@@ -63,7 +63,6 @@ function defaultText(message: Message): string[] {
 export interface EmailOptions {
   /** `smtp://` or `smtps://`, with user and password if the server requires them. A secret. */
   readonly smtpUrl: string;
-  /** The sender's address. */
   readonly from: string;
   /** Domains with unrestricted recipients, in lower case. */
   readonly allowedDomains: readonly string[];

@@ -8,7 +8,6 @@ import { alertParagraphs, consoleLinks, type CustomTexts, defaultTitle, highestS
 const COLOURS = { critical: "Attention", warning: "Warning", info: "Accent" } as const;
 const RESOLVED = "Good";
 
-/** `custom`: the channel's own texts. */
 export function teamsBody(message: Message, custom: CustomTexts = {}): string {
   const title = custom.title === undefined ? defaultTitle(message) : oneLine(custom.title, MAX_TEAMS_TITLE_LENGTH);
   const color = message.status === "resolved" ? RESOLVED : COLOURS[highestSeverity(message)];

@@ -18,7 +18,6 @@ import type { Message } from "../model/message.ts";
 export interface PagerDutyChannel {
   readonly routingKey: string;
   readonly region: "us" | "eu";
-  /** The channel's own texts. */
   readonly custom?: CustomTexts;
 }
 

@@ -17,7 +17,6 @@ import type { Message } from "../model/message.ts";
 const COLOURS = { critical: "#d40e0d", warning: "#e8a317", info: "#3b82f6" } as const;
 const RESOLVED = "#2e9e44";
 
-/** `custom`: the channel's own texts. */
 export function slackBody(message: Message, custom: CustomTexts = {}): string {
   const text =
     custom.text === undefined

@@ -13,7 +13,6 @@ export interface HeartbeatOptions {
   readonly nowMs: () => number;
 }
 
-/** Group name in heartbeat messages. */
 const HEARTBEAT_GROUP = "heartbeat";
 
 interface DueChannel {

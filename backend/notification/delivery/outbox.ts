@@ -25,7 +25,6 @@ export interface OutboxOptions {
   /** Decrypts a channel's secrets. Throws if they cannot be decrypted. */
   readonly open: (row: ChannelRow) => OpenChannel;
   readonly log: Log;
-  /** Called when an attempt has ended. */
   readonly onAttempt: (result: AttemptResult, seconds: number) => void;
   /** Called when further messages for an organisation may be due. */
   readonly onMoreDue: () => void;

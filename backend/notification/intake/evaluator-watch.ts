@@ -5,13 +5,11 @@ import { Outage } from "../../../common/outage.ts";
 import type { Log } from "../../log.ts";
 
 export interface EvaluatorWatchOptions {
-  /** Throws if the evaluator does not respond. */
   readonly check: () => Promise<void>;
   readonly nowMs: () => number;
   /** Wall clock that reveals a suspension; a monotonic clock may stop with the machine. */
   readonly wallMs?: (() => number) | undefined;
   readonly everyMs?: number | undefined;
-  /** Interval between evaluations of a rule. */
   readonly intervalMs: number;
   readonly log: Log;
 }

@@ -17,7 +17,6 @@ export interface IntakeOptions {
   readonly nowMs: () => number;
 }
 
-/** Why an alert was not stored. */
 export type DropReason = "unknown_rule" | "too_many" | "not_ours";
 
 /** Lifetime of an alert without an end, as in Alertmanager. */

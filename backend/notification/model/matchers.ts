@@ -26,7 +26,6 @@ export interface RouteMatcher {
 }
 
 export const OPERATORS = ["=", "!=", "=~", "!~"] as const;
-/** JSON schema of a RouteMatcher. */
 export const MATCHER_SCHEMA = closedSchema({
   label: { type: "string" },
   op: { type: "string", enum: OPERATORS },

@@ -70,7 +70,6 @@ export interface Message {
   readonly externalUrl: string;
 }
 
-/** Result of one attempt. */
 export type Outcome =
   | { readonly delivered: true; readonly httpStatus?: number | undefined }
   | {

@@ -12,7 +12,6 @@ import { MAX_DUE_MS, PASS_LOCK_MS, runPass, type PassOptions } from "./organisat
 export interface DispatcherOptions extends PassOptions {
   readonly inUse: Pick<ChannelsInUse, "orgs">;
   readonly log: Log;
-  /** Called when messages have been created. */
   readonly planned: (messages: number, refused: number) => void;
   readonly pollMs?: number | undefined;
 }

@@ -48,7 +48,6 @@ const MIN_PAUSE_MS = 250;
 const PAUSE_FACTOR = 20;
 const MAX_PAUSE_PER_ALERT_MS = 1;
 const MIN_RECHECK_MS = 5000;
-/** Rows per statement. */
 const CHUNK_ROWS = 200;
 
 /**
@@ -73,7 +72,6 @@ export async function runPass(options: PassOptions, orgId: string): Promise<numb
 interface PassResult {
   /** When the next pass is due; undefined: only after a change. */
   readonly nextAt: Date | undefined;
-  /** Evaluated alerts. */
   readonly alerts: number;
   readonly busyMs: number;
 }

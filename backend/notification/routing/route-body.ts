@@ -84,7 +84,6 @@ const PROPERTIES = {
   active_time_intervals: intervalNames("if there are any: outside of these time intervals, nothing is sent"),
 };
 
-/** JSON schema of a body of create and replace. */
 export const ROUTE_BODY_SCHEMA = closedSchema(["matchers"], {
   ...PROPERTIES,
   position: { type: "integer", minimum: 0, description: "position among the routes, from 0; default: the last, or its current position" },

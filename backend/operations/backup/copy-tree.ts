@@ -15,7 +15,6 @@ export type Entry = { folder: true; mode: number } | { link: string } | { bytes:
 /** Maps each path in the copy to its folder, link or file. */
 export type Entries = Record<string, Entry>;
 
-/** A file or folder to copy. */
 export interface Piece {
   readonly from: string;
   /** Path in the copy; empty for the root of the copy. */
@@ -35,7 +34,6 @@ export interface Size {
   readonly bytes: number;
 }
 
-/** A file, folder or link that a walk has found. */
 interface WalkedFile {
   readonly source: string;
   /** The path in the copy. */

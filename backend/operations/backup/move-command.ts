@@ -67,7 +67,6 @@ function directionOf({ to, from }: Options): "to" | "from" {
   throw new SettingsError(`move: --${option} takes the name of the variable that holds the URL, ${VARIABLE}`);
 }
 
-/** Prints progress of tables that take long. */
 function printProgress(): (step: "copied" | "compared", table: string, rows: number) => void {
   let printed = 0;
   return (step, table, rows) => {

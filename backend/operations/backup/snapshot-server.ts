@@ -153,7 +153,6 @@ class SnapshotConnections implements AsyncDisposable {
     };
   }
 
-  /** Releases all snapshots. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     await Promise.allSettled(this.#running);

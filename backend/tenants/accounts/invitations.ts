@@ -74,7 +74,6 @@ interface CreateBody {
 }
 
 export interface InvitationDeps extends AccountDeps {
-  /** `settings.isPasswordLogin` */
   readonly isPasswordLogin: boolean;
 }
 

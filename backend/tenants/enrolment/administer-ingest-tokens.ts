@@ -187,7 +187,6 @@ function rotationHandler({ db, ingestTokens, now }: EnrolmentDeps) {
   };
 }
 
-/** Throws `invalid_field`. */
 async function buildRow(
   trx: Parameters<typeof findIdentity>[0],
   request: FastifyRequest<{ Body: NewToken }>,

@@ -163,7 +163,6 @@ async function addIssuer(deps: EnrolmentDeps, request: BodyRequest): Promise<Tru
   });
 }
 
-/** Throws `not_found`. */
 async function replaceIssuer(deps: EnrolmentDeps, request: BodyRequest): Promise<TrustedIssuerRow> {
   const id = readId(request, "trusted issuer");
   const { orgId } = callerOf(request);

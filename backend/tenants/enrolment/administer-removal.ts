@@ -17,7 +17,6 @@ interface Removal {
   readonly idField: string;
 }
 
-/** The route that removes a cluster or a host, with its keys and ingest tokens. */
 export function registerRemoval(app: FastifyInstance, deps: EnrolmentDeps, { path, kind, idField }: Removal): void {
   const { db, guards, keys, ingestTokens, now } = deps;
   addRoute(app, guards, {

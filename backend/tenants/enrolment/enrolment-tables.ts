@@ -109,7 +109,6 @@ export interface EnrolmentTables extends IngestTokenTables, IssuerTables {
   hosts: HostTable;
 }
 
-/** The dependencies of the routes of enrolment. */
 export interface EnrolmentDeps {
   db: Kysely<EnrolmentTables>;
   masterKeys: MasterKeys;
@@ -117,7 +116,6 @@ export interface EnrolmentDeps {
   guards: Guards;
   ingestTokens: Pick<IngestTokens, "requireEnabled" | "forget">;
   issuers: Pick<TrustedIssuers, "verify" | "fetchKeys" | "forget">;
-  /** Unix milliseconds. */
   now: () => number;
   /** Maximum of nodes per cluster. */
   maxNodes?: number;

@@ -9,7 +9,6 @@ import { MAX_BATCHED_HEARTBEATS, MAX_WAITING_HEARTBEATS } from "../tenant-limits
 export interface HeartbeatBatcherOptions<Beat> {
   /** Writes the newest heartbeat of each node or host, and returns an error for each that it refuses. */
   write(beats: ReadonlyMap<string, Beat>, orgId: string): Promise<ReadonlyMap<string, ApiError>>;
-  /** Maximum number of rows per write. */
   readonly maxRows?: number;
   /** Maximum number of waiting heartbeats per organisation. */
   readonly maxWaiting?: number;

@@ -43,7 +43,6 @@ const HEARTBEAT_SCHEMA = optionalSchema({
   config: { type: "object", properties: { version: text, error: text } },
 });
 
-/** The collector state in lists. */
 export const COLLECTOR_SCHEMA = {
   type: ["object", "null"],
   properties: COLLECTOR_FIELDS,

@@ -61,7 +61,6 @@ export const WATCHED_KEYS: Watched = {
   state: sql<string>`coalesce(CAST(revoked_at AS text), '-') || ' ' || coalesce(CAST(expires_at AS text), '-') || ' ' || node`,
 };
 
-/** Returns the existing rows. */
 export async function findKeys(db: Db, hashes: readonly string[]): Promise<(KeyRow & { state: string })[]> {
   return await db.selectFrom("api_keys").selectAll().select(WATCHED_KEYS.state.as("state")).where("key_hash", "in", hashes).execute();
 }

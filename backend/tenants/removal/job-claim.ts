@@ -23,7 +23,6 @@ export async function claimJob(db: Kysely<ClaimTables>, name: string, nowMs: num
   return claimed !== undefined;
 }
 
-/** Keeps a claimed job for longer. */
 export async function extendJob(db: Kysely<ClaimTables>, name: string, nowMs: number, forMs: number): Promise<void> {
   const claimed_until = new Date(nowMs + forMs);
   await db.updateTable("job_claims").set({ claimed_until }).where("name", "=", name).execute();

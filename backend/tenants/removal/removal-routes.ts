@@ -29,7 +29,6 @@ export interface RemovalRoutesOptions {
   readonly retention: OrgRetention;
   readonly sessions: Pick<Sessions, "forget">;
   readonly guards: Pick<Guards, "user">;
-  /** Unix milliseconds. */
   readonly now?: () => number;
 }
 

@@ -102,7 +102,6 @@ const VIEW = closedSchema({
 export interface SavedRoutesOptions {
   readonly db: Kysely<SavedTables>;
   readonly guards: Guards;
-  /** Unix milliseconds. */
   readonly now?: () => number;
   readonly pageRows?: number;
 }
@@ -218,7 +217,6 @@ function writeRoutes(resource: Resource, { db, now = Date.now }: SavedRoutesOpti
   ];
 }
 
-/** An item with the fields of its body. */
 function describe(row: SavedItemRow): Record<string, unknown> {
   const { id, name, body, created_by, created_at, updated_by, updated_at } = row;
   const stamps = { created_by, created_at: created_at.toISOString(), updated_by, updated_at: updated_at.toISOString() };

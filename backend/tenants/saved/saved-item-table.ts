@@ -25,14 +25,12 @@ export interface SavedTables {
   saved_items: SavedItemRow;
 }
 
-/** The organisation whose items these are, and their kind. */
 export interface Owner {
   readonly orgId: string;
   readonly kind: SavedKind;
   readonly maxItems: number;
 }
 
-/** Fields that a request saves. */
 export interface Saved {
   readonly name: string;
   readonly body: string;

@@ -15,7 +15,6 @@ const ROWS_PER_STATEMENT = 500;
 export interface UsageCounterOptions {
   readonly db: Kysely<UsageTables>;
   readonly log: Log;
-  /** Unix milliseconds. */
   readonly now?: () => number;
   readonly writeEveryMs?: number;
 }

@@ -16,7 +16,6 @@ export interface UsageRoutesOptions {
   readonly db: Kysely<UsageTables & AccountTables>;
   readonly limits: OrgLimits;
   readonly guards: Pick<Guards, "user">;
-  /** Unix milliseconds. */
   readonly now?: () => number;
 }
 
