@@ -259,9 +259,10 @@ describeOnEachStore((store) => {
     const gone = await made(webhook({ settings: { url: "https://127.0.0.1:1/" } }));
     expect(await tested(gone.id)).toEqual({ delivered: false, status: null, error: "no response: ECONNREFUSED" });
     clock.ms += 60_000;
-    const statuses: number[] = [];
-    for (let n = 0; n < 11; n += 1) statuses.push((await call("POST", `/${id}/test`)).statusCode);
-    expect(statuses).toEqual([...Array.from({ length: 10 }, () => 200), 429]);
+    const answers: Awaited<ReturnType<typeof call>>[] = [];
+    for (let n = 0; n < 11; n += 1) answers.push(await call("POST", `/${id}/test`));
+    expect(answers.map(({ statusCode }) => statusCode)).toEqual([...Array.from({ length: 10 }, () => 200), 429]);
+    expect(answers.at(-1)?.headers["retry-after"], "the rest of the minute").toBe("60");
     expect((await call("POST", `/${(await made(webhook(), blue.token)).id}/test`, undefined, blue.token)).statusCode).toBe(200);
   });
 
