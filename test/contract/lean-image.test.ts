@@ -60,8 +60,8 @@ describe.skipIf(!postgresBinaries)(`the lean image's program${postgresBinaries ?
     const operator = await login(place.apiUrl, "admin@localhost", FIRST_PASSWORD);
     const { token, apiKey } = await makeTenant(place.apiUrl, operator, "lean");
     await sendOneOfEach(place.apiUrl, apiKey, "a name");
-    await engines.flushSamples();
-    await expect.poll(() => storedNames(place.apiUrl, token), { timeout: 60_000 }).toEqual(allNamed("a name"));
+    const stored = async () => (await engines.flushSamples(), await storedNames(place.apiUrl, token));
+    await expect.poll(stored, { timeout: 60_000 }).toEqual(allNamed("a name"));
     const rule = { name: "it is there", severity: "info", expr: "one_of_each > 41", for: "0s", enabled: true };
     const made = await call("POST", `${place.alertingUrl}/rules`, { bearer: token, body: rule });
     expect(made.status, made.text).toBe(201);

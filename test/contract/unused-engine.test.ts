@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { adminPassword, backendPlace, flushSamples, login, makeTenant, startBackend } from "../fixtures/backend-process.ts";
-import { call, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
+import { call, eventually, signedPost, temporaryFolder, TestProcess } from "../fixtures/processes.ts";
 
 test("a backend for metrics alone never loads ClickHouse, not for a backup either; the first log does, and each later start", async () => {
   using folder = temporaryFolder();
@@ -19,9 +19,11 @@ test("a backend for metrics alone never loads ClickHouse, not for a backup eithe
     ({ token } = tenant);
     const post = async (path: string, body: string): Promise<number> => (await signedPost(place.apiUrl, path, tenant.apiKey, body)).status;
     expect(await post("/ingest", "metrics_alone 1\n")).toBe(204);
-    await flushSamples(place);
-    const answer = await call("GET", `${place.apiUrl}/query/prometheus/api/v1/query?query=metrics_alone`, { bearer: token });
-    expect(answer.json?.data?.result).toHaveLength(1);
+    await eventually("the sample is there", async () => {
+      await flushSamples(place);
+      const answer = await call("GET", `${place.apiUrl}/query/prometheus/api/v1/query?query=metrics_alone`, { bearer: token });
+      return answer.json?.data?.result.length === 1;
+    });
     expect(await engines()).toEqual({ metrics: "ok", database: "ok", clickhouse: "ok" });
     const copy = join(folder.path, "copy");
     await using backup = new TestProcess(["backend/main.ts", "backup", copy], place.env, join(folder.path, "backup.out"));

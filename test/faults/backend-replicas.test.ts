@@ -104,9 +104,12 @@ describe.skipIf(!postgresBinaries)(`a distributed installation${postgresBinaries
     expect(line.json).toMatchObject([{ message: "shared line 999" }]);
     const found = await call("GET", `${other.apiUrl}/query/traces?trace_id=${"c".repeat(32)}`, { bearer: tenant.token });
     expect(found.json).toMatchObject([{ SpanID: "d".repeat(16) }]);
-    await engines.flushSamples();
-    const sample = await call("GET", `${other.apiUrl}/query/prometheus/api/v1/query?query=shared_sample`, { bearer: tenant.token });
-    expect(sample.json.data.result).toMatchObject([{ value: [expect.any(Number), "7"] }]);
+    const [sample] = await eventually("the sample is there", async () => {
+      await engines.flushSamples();
+      const answer = await call("GET", `${other.apiUrl}/query/prometheus/api/v1/query?query=shared_sample`, { bearer: tenant.token });
+      return answer.json.data.result.length > 0 && answer.json.data.result;
+    });
+    expect(sample).toMatchObject({ value: [expect.any(Number), "7"] });
   });
 
   test("with separate roles, rules through the API's /alerting/ reach an external vmalert, whose state is returned", async () => {
