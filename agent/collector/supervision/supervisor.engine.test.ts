@@ -17,6 +17,7 @@ import { configFromSettings } from "../config/config-from-settings.ts";
 import { recordChild, StateInUseError } from "./orphan.ts";
 import { CollectorConfigError } from "../config/render.ts";
 import { canMount, SmallDisk } from "./small-disk.fixture.ts";
+import { CollectorProcess } from "./process.ts";
 import { Supervisor, type SupervisorTiming } from "./supervisor.ts";
 import { ValidationUnavailableError, validateCollectorConfig } from "./config-files.ts";
 
@@ -140,6 +141,25 @@ describe("the supervisor", () => {
     await of.apply(config({ SIGNALS: "traces,logs", LOG_PATHS: `${folder}/*.log` }));
     expect(of.status().pid).not.toBe(first);
     expect(of.status()).toMatchObject({ state: "running", restarts: 0, configError: null });
+  });
+
+  test("applies a configuration that comes while a collector is being started", async () => {
+    const of = make();
+    await of.start(() => config());
+    const [isStarting, mayStart] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const start = CollectorProcess.start.bind(CollectorProcess);
+    process.kill(await running(of), "SIGKILL");
+    vi.spyOn(CollectorProcess, "start").mockImplementationOnce(async (...options) => {
+      isStarting.resolve();
+      await mayStart.promise;
+      return await start(...options);
+    });
+    await isStarting.promise;
+    const applied = of.apply(`${config()}# new\n`);
+    await expect.poll(() => readFileSync(join(folder, "collector", "config.yaml"), "utf8")).toContain("# new");
+    mayStart.resolve();
+    await applied;
+    expect(of.status()).toMatchObject({ state: "running", configError: null });
   });
 
   test("rejects a configuration with the collector's own message and keeps the running one", async () => {

@@ -249,7 +249,8 @@ export class Supervisor implements AsyncDisposable {
     const child = await CollectorProcess.start({ ...this.#options, env, configFile: this.#files.path }, signal);
     this.#process = child;
     const files = this.#files;
-    if (signal.aborted) await child.stop();
+    // A configuration that was applied before there was a process to stop is stopped for here.
+    if (signal.aborted || this.#readiness !== readiness) await child.stop();
     else this.#recordIfPossible("the collector's process id", () => files.onDisk(() => recordChild(files.recordFile, child.pid)));
     this.#set({ pid: child.pid });
     const { killReason, wasHealthy } = await this.#watch(child, readiness, queues);
