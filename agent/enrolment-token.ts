@@ -14,7 +14,7 @@ const IDENTITY_ID = "identity-token";
 
 /** An identity token takes precedence. */
 export function enrolmentToken(installToken: string | undefined, identityToken: string | undefined): EnrolmentToken | undefined {
-  // Files and Secrets often have more than one line end, or a byte order mark.
+  // Files and Secrets often end with several line breaks, or begin with a byte order mark.
   if (identityToken !== undefined) return { text: identityToken.trim(), id: IDENTITY_ID, isIdentity: true };
   const text = installToken?.trim();
   return text ? { text, id: createHash("sha256").update(text, "utf8").digest("hex"), isIdentity: false } : undefined;

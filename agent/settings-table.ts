@@ -14,7 +14,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export const COLLECTOR_VERSION = "0.149.0";
 
 const DAY_MS = 86_400_000;
-/** More is a number of bytes by mistake. */
+/** A larger value is probably a number of bytes. */
 const TIB_IN_MIB = 1024 * 1024;
 
 /** Settings of both agents. */

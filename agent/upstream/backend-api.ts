@@ -55,7 +55,7 @@ interface Answer {
 
 export function createBackendApi(options: BackendApiOptions) {
   const register = async (path: string, installToken: string, idempotencyKey: string, body: object, signal?: AbortSignal) => {
-    // A header cannot contain all characters, for example of a copied dash.
+    // A header cannot contain every character, such as a typographic dash that was copied.
     if (!/^[!-~]+$/.test(installToken)) throw new BackendError("invalid_install_token", "the token has characters that no token has");
     const headers = { authorization: `Bearer ${installToken}`, [wire.IDEMPOTENCY_KEY_HEADER]: idempotencyKey };
     const { json, headers: answered } = await send(options, { method: "POST", path, headers, body, signal });

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { LOG_TREE_LIMITS, LogTree } from "./log-tree.ts";
 import { PathPatterns } from "./log-paths.ts";
 
-/** A file system without an answer, such as NFS without its server, has this in its paths. */
+/** Paths with this name are on a file system that does not respond, such as NFS without its server. */
 const DEAD = "dead-nfs";
 let isDead = true;
 vi.mock("node:fs/promises", async (importActual) => {
@@ -76,7 +76,7 @@ test("yields to the event loop while it walks a large tree", async () => {
   expect(turns).toBeGreaterThan(100);
 });
 
-test("finds the files beside a file system that never answers, and names it; those on it once it answers", async () => {
+test("finds files although a file system beside them does not respond, names it, and finds its files once it responds", async () => {
   mkdirSync(join(root, DEAD));
   writeFileSync(join(root, DEAD, "y.log"), "");
   symlinkSync("app", join(root, `link-to-${DEAD}`));

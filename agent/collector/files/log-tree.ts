@@ -54,7 +54,7 @@ export const LOG_TREE_LIMITS: LogTreeLimits = {
   depth: 64,
   answerMs: 5000,
 };
-/** Each call of the system that gets no answer occupies one of the four threads that this process has for them. */
+/** Each system call that does not return occupies one of the four threads that this process has for file systems. */
 const MAX_UNANSWERED = 2;
 
 /** A folder may change again within the same tick of the file system's clock in which it was listed. */
@@ -70,7 +70,7 @@ export class LogTree {
   #listings = new Map<string, Listing>();
   #activeFolders: readonly string[] = [];
   #isCut = false;
-  /** Folders about which the system was asked and has not answered. */
+  /** Folders whose `stat` or `realpath` has not returned yet. */
   readonly #unanswered = new Set<string>();
 
   /** `mayEnter` decides whether to follow a link to a folder, by its target. */
@@ -162,7 +162,7 @@ export class LogTree {
   }
 
   /**
-   * A file system that never answers, such as NFS without its server, must delay neither the other folders nor the agent's start. A folder
+   * A file system that does not respond, such as NFS without its server, must delay neither the other folders nor the agent's start. A folder
    * that was listed is waited for: its files would otherwise count as removed.
    */
   async #inTime<T>(folder: string, ask: () => Promise<T>): Promise<T | "unreadable"> {

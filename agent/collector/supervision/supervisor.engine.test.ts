@@ -143,7 +143,7 @@ describe("the supervisor", () => {
     expect(of.status()).toMatchObject({ state: "running", restarts: 0, configError: null });
   });
 
-  test("applies a configuration that comes while a collector is being started", async () => {
+  test("applies a configuration that arrives while a collector is starting", async () => {
     const of = make();
     await of.start(() => config());
     const [isStarting, mayStart] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];

@@ -249,7 +249,7 @@ export class Supervisor implements AsyncDisposable {
     const child = await CollectorProcess.start({ ...this.#options, env, configFile: this.#files.path }, signal);
     this.#process = child;
     const files = this.#files;
-    // A configuration that was applied before there was a process to stop is stopped for here.
+    // A configuration that was applied since this run began found no process to stop.
     if (signal.aborted || this.#readiness !== readiness) await child.stop();
     else this.#recordIfPossible("the collector's process id", () => files.onDisk(() => recordChild(files.recordFile, child.pid)));
     this.#set({ pid: child.pid });
