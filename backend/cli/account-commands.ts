@@ -59,7 +59,7 @@ function addDeletion(orgs: Command, console: Console): void {
     .addHelpText(
       "after",
       `
-To save its data first, one of its users can run: atherops export-telemetry
+To save its data first, one of its users without limits can run: atherops export-telemetry
 
 Example:
   atherops orgs delete shop --confirm shop && atherops orgs deletions`,

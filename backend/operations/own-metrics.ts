@@ -66,7 +66,7 @@ export function createOwnMetrics({ defaults = true }: { defaults?: boolean } = {
   const droppedAlerts = counter(
     "notification_alerts_dropped",
     ["reason"],
-    "Alerts that were not stored, or left out of an alert group because of an organisation's limits, by reason.",
+    "Alerts that were not stored, or were left out of alert groups because of an organisation's limits (too_many_groups: counted at each pass, for each channel), by reason.",
   );
   const killedJobs = counter(
     "sandbox_jobs_killed",
