@@ -41,8 +41,12 @@ export async function ask(
   }
 }
 
+/** Smaller buffers are collected while they are young, which costs less than freeing each of them. */
+const WORTH_FREEING_BYTES = 16 * 1024;
+
 /** Frees bytes that nothing refers to any more; those that share their memory with others, or have been handed on, stay as they are. */
 export function freeBuffer({ buffer, byteLength }: Uint8Array): void {
+  if (byteLength < WORTH_FREEING_BYTES) return;
   if (buffer instanceof ArrayBuffer && !buffer.detached && buffer.byteLength === byteLength) buffer.transfer(0);
 }
 
