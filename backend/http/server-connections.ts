@@ -105,7 +105,7 @@ export class Connections {
     const connection = this.#bySocket.get(socket);
     if (!connection || socket.destroyed || !connection.owner.all.has(connection)) return;
     const wasBusy = connection.authenticated > 0;
-    this.#touch(connection, this.#findOwner(orgId));
+    if (connection.owner.id !== orgId) this.#touch(connection, this.#findOwner(orgId));
     const { all, idle } = connection.owner;
     if (!wasBusy && !mayTake(1, { limit: this.#limit, used: this.#busy, own: all.size - idle.size }))
       throw new ApiError("unavailable", "too many connections of this organisation are busy: try again", { retryAfterS: RETRY_AFTER_S });

@@ -45,8 +45,7 @@ export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string
   };
   server.removeAllListeners("request").on("request", (request, response) => {
     const { socket } = request;
-    const line = lines.get(socket) ?? { socket, requests: [], isClosing: false };
-    lines.set(socket, line);
+    const line = lines.get(socket) ?? openLine(socket);
     const { length } = line.requests;
     if (length >= MAX_REQUESTS_PER_CONNECTION) {
       line.isClosing = true;
@@ -63,6 +62,12 @@ export function serveInTurns(server: Server, ownerOf: (socket: Socket) => string
   server.on("timeout", (socket: Socket) => {
     if (!isServing(socket) || socket.writableLength > 0) socket.destroy();
   });
+}
+
+function openLine(socket: Socket): Line {
+  const line = { socket, requests: [], isClosing: false };
+  lines.set(socket, line);
+  return line;
 }
 
 /** Runs work that begins a request outside of the lines (an upgrade) in its turn. */

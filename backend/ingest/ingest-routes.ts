@@ -123,8 +123,9 @@ export const CONTENT_TYPES = { json: "application/json", protobuf: "application/
 
 /** The media type in lower case ("" without a header), and the parameters after the first semicolon. */
 export function contentTypeOf({ declaredType }: FastifyRequest): { readonly type: string; readonly parameters: string } {
-  const [type = "", ...parameters] = declaredType.split(";");
-  return { type: type.trim().toLowerCase(), parameters: parameters.join(";") };
+  const end = declaredType.indexOf(";");
+  const type = end < 0 ? declaredType : declaredType.slice(0, end);
+  return { type: type.trim().toLowerCase(), parameters: end < 0 ? "" : declaredType.slice(end + 1) };
 }
 
 /** http/app.ts deletes the parsed header of an empty body, whose response still needs its type. */

@@ -97,7 +97,7 @@ export abstract class KernelHost<Exports> {
 
   /** The memory never shrinks. */
   get memoryBytes(): number {
-    return this.memory.buffer.byteLength;
+    return this.bytes().length;
   }
 
   /** Grows the memory to at least `bytes`. Throws RangeError beyond the maximum. */
@@ -108,8 +108,8 @@ export abstract class KernelHost<Exports> {
 
   /** Valid until the memory grows. */
   protected bytes(): Buffer {
-    const { buffer } = this.memory;
-    if (this.#bytes.buffer !== buffer) this.#bytes = Buffer.from(buffer);
+    // A memory that grows detaches its buffer, which then has no bytes. Asking the memory for its buffer costs more.
+    if (this.#bytes.length === 0) this.#bytes = Buffer.from(this.memory.buffer);
     return this.#bytes;
   }
 

@@ -240,7 +240,7 @@ export class Kernel extends KernelHost<Exports> {
       to += cell.length;
     }
     bytes.set(this.bytes().subarray(at, at + length), to);
-    const lengths = new Uint32Array(this.memory.buffer, exports.streamLengthsAt(), STREAMS[signal]);
+    const lengths = new Uint32Array(this.bytes().buffer, exports.streamLengthsAt(), STREAMS[signal]);
     return { day: exports.sectionDay(section), count, bytes, streamLengths: [...sender.map((cell) => cell.length), ...lengths] };
   }
 
