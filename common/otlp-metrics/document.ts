@@ -2,7 +2,7 @@
 // numbers, and NaN and infinities are strings. Invariant: only what protobuf's JSON form guarantees is assumed. Source:
 // opentelemetry-proto, metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding". `parseDocument` parses any OTLP/JSON body
 // within limits.
-import { hasManyKeys } from "./json-keys.ts";
+import { GIVEN_TWICE, type JsonPath, pathText, readMembers } from "./json-members.ts";
 import { MAX_JSON_KEYS, MAX_JSON_OBJECTS } from "./otlp-metrics-limits.ts";
 
 export type Int64 = string | number;
@@ -180,22 +180,28 @@ export class BodyError extends Error {
   }
 }
 
-/**
- * Bytes that are not UTF-8 become U+FFFD: an application can put them into a label, and refusing the body would lose its whole batch.
- * Throws BodyError "too_large", or SyntaxError.
- */
-export function parseDocument(json: Buffer): unknown {
-  if (json.length > MAX_JSON_OBJECTS && openings(json) > MAX_JSON_OBJECTS) {
-    throw new BodyError("too_large", `a body of more than ${MAX_JSON_OBJECTS} objects and lists`);
-  }
-  if (json.length > MAX_JSON_KEYS && hasManyKeys(json))
-    throw new BodyError("too_large", `a body of more than ${MAX_JSON_KEYS} different keys`);
-  return JSON.parse(json.toString("utf8"));
+export interface ParseOptions {
+  /** Where a name may be given twice; the last one counts. Default: nowhere. */
+  readonly mayRepeat?: (path: JsonPath) => boolean;
+  /** By default, integers that a double may round become texts of their digits, which mean the same in protobuf's JSON form. */
+  readonly roundsIntegers?: boolean;
 }
 
-/** Counts `[` and `{`, including those within strings. */
-function openings(json: Buffer): number {
-  let count = 0;
-  for (let i = 0; i < json.length; i++) if (((json[i] ?? 0) | 0x20) === 0x7b) count++;
-  return count;
+/**
+ * Bytes that are not UTF-8 become U+FFFD: an application can put them into a label, and refusing the body would lose its whole batch.
+ * Throws BodyError "too_large", or "malformed" if a name is given twice, and SyntaxError.
+ */
+export function parseDocument(json: Buffer, { mayRepeat, roundsIntegers = false }: ParseOptions = {}): unknown {
+  const { twice, containers, names, longIntegers } = readMembers(json, { containers: MAX_JSON_OBJECTS, names: MAX_JSON_KEYS }, mayRepeat);
+  if (twice) throw new BodyError("malformed", `${pathText(twice)}: ${GIVEN_TWICE}`);
+  if (containers > MAX_JSON_OBJECTS) throw new BodyError("too_large", `a body of more than ${MAX_JSON_OBJECTS} objects and lists`);
+  if (names > MAX_JSON_KEYS) throw new BodyError("too_large", `a body of more than ${MAX_JSON_KEYS} different keys`);
+  if (roundsIntegers || longIntegers.length === 0) return JSON.parse(json.toString("utf8"));
+  const ends = [0, ...longIntegers, json.length];
+  return JSON.parse(
+    ends
+      .slice(1)
+      .map((end, index) => json.toString("utf8", ends[index], end))
+      .join('"'),
+  );
 }

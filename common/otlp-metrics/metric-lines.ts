@@ -25,9 +25,11 @@ export class MetricLines {
     this.#drop = onDrop;
   }
 
-  /** Undefined if the points cannot be represented, or if there are none. Throws ShapeError if points may be in a field that is not known. */
+  /** Undefined if the points cannot be represented, or if there are none. Throws ShapeError if points may be in another field. */
   writing(metric: Metric, writer: SeriesWriter): Writing | undefined {
     const { gauge, sum, histogram, exponentialHistogram, summary } = metric;
+    const kinds = [gauge, sum, histogram, exponentialHistogram, summary].filter((kind) => kind !== undefined && kind !== null);
+    if (kinds.length > 1) throw new ShapeError("a metric has one kind, but several are set");
     const points = listOf<Point>((gauge ?? sum ?? histogram ?? exponentialHistogram ?? summary)?.dataPoints, "dataPoints");
     if (points.length === 0) {
       refuseUnknownPoints(metric);

@@ -214,6 +214,7 @@ function flat(text: string): string {
 
 /** An integer with all its digits, or a double; undefined if it is neither. */
 export function numberText({ asDouble, asInt }: NumberPoint): string | undefined {
+  if (asDouble !== undefined && asDouble !== null && asInt !== undefined && asInt !== null) return undefined;
   const value = toDouble(asDouble);
   return value === undefined ? toDigits(asInt) : sampleValue(value);
 }

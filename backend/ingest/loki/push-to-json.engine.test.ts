@@ -121,6 +121,11 @@ test.each([
   ["a time that is a number", json([{ stream: { a: "b" }, values: [[1, "x"]] }]), "left out"],
   ["a time that is no number", json([{ stream: { a: "b" }, values: [["now", "x"]] }]), "left out"],
   ["a line that is an object", json([{ stream: { a: "b" }, values: [[T, {}]] }]), "left out"],
+  ["streams twice", Buffer.from('{"streams":[],"streams":[]}'), "invalid_payload"],
+  ["values twice", Buffer.from('{"streams":[{"stream":{"a":"b"},"values":[],"values":[]}]}'), "invalid_payload"],
+  ["labels twice", Buffer.from('{"streams":[{"stream":{"a":"b"},"stream":{"a":"b"},"values":[]}]}'), "invalid_payload"],
+  ["a label twice", Buffer.from(String.raw`{"streams":[{"stream":{"a":"b","\u0061":"c"},"values":[]}]}`), "invalid_payload"],
+  ["a pair of metadata twice", Buffer.from('{"streams":[{"stream":{"a":"b"},"values":[["1","x",{"a":"b","a":"c"}]]}]}'), "invalid_payload"],
   ["metadata that nests", json([{ stream: { a: "b" }, values: [[T, "x", { a: { b: "c" } }]] }]), "left out"],
   [
     "more streams than allowed",

@@ -172,9 +172,11 @@ function readValue(value: unknown, writer: LogsWriter): void {
 
 function parseJson(push: Uint8Array): object {
   try {
-    return asObject(parseDocument(Buffer.from(push.buffer, push.byteOffset, push.byteLength)), "the body");
+    const json = Buffer.from(push.buffer, push.byteOffset, push.byteLength);
+    return asObject(parseDocument(json, { roundsIntegers: true }), "the body");
   } catch (cause) {
     if (cause instanceof FieldError) throw invalid(cause.text);
+    if (cause instanceof BodyError && cause.kind === "malformed") throw invalid(cause.message);
     if (cause instanceof BodyError) throw new ApiError("batch_too_large", cause.message, { cause });
     if (cause instanceof SyntaxError) throw new ApiError("malformed_body", "the body is not JSON", { cause });
     throw cause;

@@ -2,6 +2,7 @@
 // they would be ignored, and a sender would take records without their time or their text for stored. A name counts only in a message that
 // has this field, so what unknown fields contain is ignored, as in the kernel.
 import { FieldError, type Json, unreadableMessage } from "../json-message.ts";
+import type { JsonPath } from "../../../common/otlp-metrics/json-members.ts";
 import { type Field, type Message, REQUESTS } from "../../../common/protobuf/protobuf-messages.ts";
 
 /** Fields of each message, by their names in JSON and in protobuf. */
@@ -49,6 +50,20 @@ export function findWrongName(part: string, value: unknown): FieldError | undefi
 /** Replaces each resource, scope, metric and data point that has such a name by JSON that no reader accepts. Names the field of any other. */
 export function replaceWrongNames(document: unknown): FieldError | undefined {
   return search(document, REQUESTS.metrics, 0);
+}
+
+/**
+ * Whether a path leads to what is ignored: an unknown field, or a part of one. `part` is the field's name of a record, a resource or a scope;
+ * default: a request of metrics.
+ */
+export function isUnknownField(path: JsonPath, part?: string): boolean {
+  let message: Message | undefined = part === undefined ? REQUESTS.metrics : PARTS.get(part);
+  return path.some((step) => {
+    if (typeof step === "number") return false;
+    const field: Field | undefined = message && FIELDS.get(message)?.get(step);
+    message = field?.kind === "message" ? field.message() : undefined;
+    return field?.name !== step;
+  });
 }
 
 function search(value: unknown, message: Message, depth: number): FieldError | undefined {

@@ -75,6 +75,51 @@ test("a name of protobuf in a resource drops its points, and one in an unknown f
   expect([text(converted), converted.dropped]).toEqual([EXPECTED, { invalid_record: 8 }]);
 });
 
+const TWO_KINDS = { name: "a", gauge: { dataPoints: [point(1)] }, sum: { dataPoints: [point(2)] } };
+
+test("a metric of two kinds drops its points, and a point with two values drops one", () => {
+  const converted = convert(documentOf(TWO_KINDS, gauge([{ ...point(1), asDouble: 5 }, ...GOOD])));
+  expect([text(converted), converted.dropped]).toEqual([EXPECTED, { invalid_record: 2, malformed_point: 1 }]);
+  expect(converted.faults?.first).toEqual([`${AT}: a metric has one kind, but several are set`]);
+});
+
+test.each<[string, string, string]>([
+  ['{"resourceMetrics":[', '],"resourceMetrics":[]}', "resourceMetrics"],
+  ['{"resourceMetrics":[{"scopeMetrics":[],"scopeMetrics":[', "]}]}", "resourceMetrics[0].scopeMetrics"],
+  [
+    '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"gauge":{"dataPoints":[',
+    String.raw`],"\u0064ataPoints":[]}}]}]}]}`,
+    `${AT}.gauge.dataPoints`,
+  ],
+  [
+    '{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"gauge":{"dataPoints":[{"attributes":[],"attributes":[',
+    "]}]}}]}]}]}",
+    `${AT}.gauge.dataPoints[0].attributes`,
+  ],
+])("a field that is given twice is refused, whatever its place: %s", (head, tail, path) => {
+  expect(() => convertMetrics({ body: Buffer.from(head + tail) })).toThrow(
+    expect.objectContaining({ code: "invalid_payload", message: `${path}: is given twice` }),
+  );
+});
+
+test("names that are given twice in an unknown field are ignored", () => {
+  const body = JSON.stringify(documentOf({ ...gauge(GOOD), future: 0 })).replace('"future":0', '"future":{"name":1,"name":2},"future":0');
+  expect(text(convertMetrics({ body: Buffer.from(body) }))).toBe(EXPECTED);
+});
+
+test("integers of attributes and times keep their digits, as numbers too", () => {
+  const numbers = ["9007199254740992", "9007199254740993"];
+  const points = numbers.map((id) => ({
+    timeUnixNano: "1795262400123999999",
+    asInt: "1",
+    attributes: [attribute("id", { intValue: id })],
+  }));
+  const texts = JSON.stringify(documentOf(gauge(points)));
+  const converted = text(convertMetrics({ body: Buffer.from(texts.replaceAll(/"(\d{16,})"/g, "$1")) }));
+  expect(converted).toBe(text(convertMetrics({ body: Buffer.from(texts) })));
+  expect(converted).toContain('{id="9007199254740993"} 1 1795262400123');
+});
+
 test("a point that is nested too deeply drops one point", () => {
   const body = JSON.stringify(documentOf(gauge([{ ...point(0), attributes: [attribute("a", "DEEP")] }, ...GOOD])));
   const converted = convertMetrics({ body: Buffer.from(body.replace('"DEEP"', deep(30_000))) });

@@ -8,7 +8,7 @@ import { ApiError, type ErrorCode } from "../../../errors.ts";
 import { type Exemplar, ExemplarList } from "../../remote-write/exemplar-list.ts";
 import { leaveOut, noFaults, type RecordFaults, withFaults } from "../../record-faults.ts";
 import { type BatchShape, planBatch } from "../batch.ts";
-import { mayHaveWrongNames, replaceWrongNames } from "../field-names.ts";
+import { isUnknownField, mayHaveWrongNames, replaceWrongNames } from "../field-names.ts";
 import { addOtlpExemplars } from "./otlp-exemplars.ts";
 
 export interface MetricsTask {
@@ -55,7 +55,7 @@ const converter: MetricsConverter = new MetricsConverter(
 const SHAPE: BatchShape = { resources: "resourceMetrics", scopes: "scopeMetrics", records: "metrics" };
 
 function parseNamed(json: Buffer): unknown {
-  const document = parseDocument(json);
+  const document = parseDocument(json, { mayRepeat: isUnknownField });
   const fault = mayHaveWrongNames(json.toString("latin1")) ? replaceWrongNames(document) : undefined;
   if (fault) throw new BodyError("malformed", fault.text);
   return document;
