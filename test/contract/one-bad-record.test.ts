@@ -240,6 +240,29 @@ test.each(["JSON", "protobuf"])("Loki push, %s: one bad entry or stream", async 
   expect(await countRows(`/query/logs?source=${service}&limit=500`)).toBe(GOOD);
 });
 
+/** The list of a document's resources or streams, written twice. */
+const twice = (document: object): Buffer => {
+  const inner = JSON.stringify(document).slice(1, -1);
+  return Buffer.from(`{${inner},${inner}}`);
+};
+
+test.each<[string, (service: string) => object, string]>([
+  ["/v1/logs", (service) => otlpDocument("logs", service, [otlpRecord("logs", 0)]), "resourceLogs"],
+  ["/v1/traces", (service) => otlpDocument("traces", service, [otlpRecord("traces", 0)]), "resourceSpans"],
+  ["/v1/metrics", (service) => otlpDocument("metrics", service, [gauge(0)]), "resourceMetrics"],
+  ["/loki/api/v1/push", (service) => ({ streams: [streamOf(service, [entry(0)])] }), "streams"],
+  [SIGNED.logs, (service) => otlpDocument("logs", service, [otlpRecord("logs", 0)]), "resourceLogs"],
+  [SIGNED.traces, (service) => otlpDocument("traces", service, [otlpRecord("traces", 0)]), "resourceSpans"],
+])("%s rejects JSON with a list twice, of which only one could be stored", async (path, documentOf, list) => {
+  const service = randomUUID();
+  const body = twice(documentOf(service));
+  const signal = path === SIGNED.logs ? "logs" : path === SIGNED.traces ? "traces" : undefined;
+  const answer = signal ? await postSigned(signal, JSON_TYPE, body) : await post(path, JSON_TYPE, body);
+  expect([answer.status, answer.text]).toEqual([400, expect.stringContaining(`${list}: is given twice`)]);
+  expect(await countRows(`/query/logs?source=${service}`)).toBe(0);
+  expect(await seriesOf(service)).toBeUndefined();
+});
+
 const ofLogs = encodeProtobuf("logs", otlpDocument("logs", "x", [otlpRecord("logs", 0)]));
 test.each<[string, Uint8Array, string]>([
   ["/v1/logs", encodeProtobuf("traces", otlpDocument("traces", "x", [otlpRecord("traces", 0)])), "logRecords[0]"],

@@ -77,6 +77,25 @@ describe.each(SIGNALS)("%s: one bad record among a thousand", (signal) => {
   });
 });
 
+describe.each(SIGNALS)("%s with a field twice", (signal) => {
+  const decodeWith = (twice: string): DecodedBody => {
+    const records = Array.from({ length: 1000 }, (_, index) => record(signal, index, index % 500 === 7 ? { twice: 0 } : {}));
+    return decode(signal, Buffer.from(JSON.stringify(documentOf(signal, records)).replaceAll('"twice":0', twice)));
+  };
+
+  it("are left out", () => {
+    const { accepted, dropped, faults } = decodeWith('"attributes":[],"attributes":[]');
+    expect([accepted, dropped]).toEqual([998, { invalid_record: 2 }]);
+    const at = `${LISTS[signal][0]}[0].${LISTS[signal][1]}[0].${LISTS[signal][2]}`;
+    expect(faults?.first).toEqual([`${at}[7].attributes: is given twice`, `${at}[507].attributes: is given twice`]);
+  });
+
+  it("are stored if it is no field, on both paths", () => {
+    for (const other of ["", String.raw`"\u0078":0,`])
+      expect(decodeWith(`${other}"new":1,"new":{"name":1,"name":2}`)).toMatchObject({ accepted: 1000, dropped: {} });
+  });
+});
+
 describe("faults that affect more than one record", () => {
   const two = (first: object, second: object): object => ({ resourceLogs: [first, second] });
   const part = (resource: unknown, count: number, scope?: unknown) => ({

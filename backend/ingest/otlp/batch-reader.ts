@@ -5,7 +5,8 @@ import { asObject, FieldError, type Json } from "../json-message.ts";
 import { keepWithoutId, leaveOut, type RecordFaults } from "../record-faults.ts";
 import type { BatchPlan, Chunk, Slice } from "./batch.ts";
 import { exactText } from "./exact-integers.ts";
-import { findWrongName, mayHaveWrongNames } from "./field-names.ts";
+import { GIVEN_TWICE, pathText, readMembers } from "../../../common/otlp-metrics/json-members.ts";
+import { findWrongName, isUnknownField, mayHaveWrongNames } from "./field-names.ts";
 import { JsonScanner, utf8 } from "./json-scanner.ts";
 
 export interface BatchReader<Resource, Scope> {
@@ -94,9 +95,10 @@ function onFault(error: unknown, faults: RecordFaults | undefined, count: number
 }
 
 /** If absent or null, the empty message. */
-function parseSlice({ body, isText }: BatchPlan, part: "resource" | "scope", slice: Slice | undefined): Json {
+function parseSlice(plan: BatchPlan, part: "resource" | "scope", slice: Slice | undefined): Json {
   if (slice === undefined) return {};
-  const fault = isText ? undefined : textFault(body, slice);
+  const { body } = plan;
+  const fault = findFault(plan, part, body, slice);
   if (fault) throw fault;
   const text = textOf(body, slice);
   const [message] = withNameFaults(part, text, [JSON.parse(text)]);
@@ -109,18 +111,19 @@ function withNameFaults(part: string, text: string, messages: unknown[]): unknow
   return mayHaveWrongNames(text) ? messages.map((message) => findWrongName(part, message) ?? message) : messages;
 }
 
-/** The records; a FieldError in the place of one with a wrong name, with text that is not UTF-8, or with too many values. */
+/** The records; a FieldError in the place of one with a wrong name, a field twice, text that is not UTF-8, or too many values. */
 function parseChunk(plan: BatchPlan, chunk: Chunk): unknown[] {
-  const { body, isText, shape } = plan;
+  const { body, shape } = plan;
   if (chunk.fault) return [chunk.fault];
-  if (!isText && !isUtf8(body.subarray(chunk.start, chunk.end))) return parseEach(plan, chunk);
+  const fault = findFault(plan, shape.records, body, chunk);
+  if (fault) return chunk.count === 1 ? [fault] : parseEach(plan, chunk);
   const text = textOf(body, chunk);
   // A single record is not wrapped in brackets: that would copy what may be the whole body.
   return withNameFaults(shape.records, text, chunk.count === 1 ? [JSON.parse(text)] : (JSON.parse(`[${text}]`) as unknown[]));
 }
 
-function parseEach({ body, shape }: BatchPlan, chunk: Chunk): unknown[] {
-  if (chunk.count === 1) return [textFault(body, chunk)];
+function parseEach(plan: BatchPlan, chunk: Chunk): unknown[] {
+  const { body, shape } = plan;
   const list = Buffer.concat([Buffer.from("["), body.subarray(chunk.start, chunk.end), Buffer.from("]")]);
   const scanner = new JsonScanner(list);
   const records: unknown[] = [];
@@ -128,9 +131,18 @@ function parseEach({ body, shape }: BatchPlan, chunk: Chunk): unknown[] {
     const start = scanner.at;
     scanner.value();
     const slice = { start, end: scanner.at, mayRound: chunk.mayRound };
-    records.push(textFault(list, slice) ?? JSON.parse(textOf(list, slice)));
+    records.push(findFault(plan, shape.records, list, slice) ?? JSON.parse(textOf(list, slice)));
   });
   return withNameFaults(shape.records, utf8(body, chunk.start, chunk.end), records);
+}
+
+/** The first fault that is not seen once the text is parsed, of one message or of several with commas between them. */
+function findFault({ isText, mayRepeat }: BatchPlan, part: string, bytes: Uint8Array, slice: Slice): FieldError | undefined {
+  const fault = isText ? undefined : textFault(bytes, slice);
+  if (fault || mayRepeat) return fault;
+  const json = Buffer.from(bytes.buffer, bytes.byteOffset + slice.start, slice.end - slice.start);
+  const { twice } = readMembers(json, { containers: Infinity, names: Infinity }, (path) => isUnknownField(path, part));
+  return twice && new FieldError(pathText(twice), GIVEN_TWICE);
 }
 
 /** Names the field whose text is not UTF-8. */

@@ -4,6 +4,7 @@
 import { isUtf8 } from "node:buffer";
 import { ApiError } from "../../errors.ts";
 import { MAX_RESOURCES_AND_SCOPES, MAX_TOKENS_AT_ONCE } from "../ingest-limits.ts";
+import { GIVEN_TWICE } from "../../../common/otlp-metrics/json-members.ts";
 import { JsonScanner } from "./json-scanner.ts";
 import { jsonNameOf } from "./field-names.ts";
 import { FieldError } from "../json-message.ts";
@@ -48,6 +49,8 @@ export interface BatchPlan {
   readonly isText: boolean;
   readonly shape: BatchShape;
   readonly resources: readonly ResourcePlan[];
+  /** The last of several fields with the same name counts; otherwise, it is a fault of their record. */
+  readonly mayRepeat?: boolean;
 }
 
 /** Large enough that parsing in chunks costs no more than parsing the whole document, small enough to hold in memory. */
@@ -161,7 +164,7 @@ class Planner {
         else if (!IGNORED.has(key)) unknown ??= key;
         return scanner.value();
       }
-      if (seen.has(key)) this.#recordProblem(inPath(path, key), "is given twice");
+      if (seen.has(key)) this.#recordProblem(inPath(path, key), GIVEN_TWICE);
       seen.add(key);
       read();
     });

@@ -16,8 +16,8 @@ import { snappyLength } from "../snappy.ts";
 export function asJson({ encoding, body, ...task }: DecodeTask): DecodeTask {
   if (encoding === undefined) return { ...task, body };
   if (encoding === "protobuf")
-    return { ...task, body: protobufToJson(task.signal, body, task.context.readsLines), bodyHash: bodyHashOf(body) };
-  return { ...task, body: lokiToJson(encoding, body, task.context.faults ?? noFaults()) };
+    return { ...task, body: protobufToJson(task.signal, body, task.context.readsLines), bodyHash: bodyHashOf(body), isConverted: true };
+  return { ...task, body: lokiToJson(encoding, body, task.context.faults ?? noFaults()), isConverted: true };
 }
 
 /** The size of the body when decompressed. Throws malformed_body and body_too_large. */
@@ -34,6 +34,8 @@ export interface DecodeTask {
   readonly encoding?: OtlpBodyEncoding;
   /** Default: computed from `body`. */
   readonly bodyHash?: string;
+  /** The JSON was made from another encoding, in which the last of several fields counts. */
+  readonly isConverted?: true;
   /** Without the hash, which is computed on the thread that decodes. */
   readonly context: Omit<RowContext, "bodyHash">;
 }
@@ -48,8 +50,8 @@ const MAX_ESTIMATED_ROWS_BYTES = 8 * MAX_ROWS_BYTES;
 const DECODERS = { logs: { shape: LOG_SHAPE, decode: decodeLogs }, traces: { shape: SPAN_SHAPE, decode: decodeTraces } };
 
 /** Validates a body and estimates the memory of its rows. Throws malformed_body, invalid_payload, batch_too_large. */
-function planNow({ signal, body, context }: DecodeTask): { plan: BatchPlan; neededBytes: number } {
-  const plan = planBatch(body, DECODERS[signal].shape, context.faults !== undefined);
+function planNow({ signal, body, context, isConverted }: DecodeTask): { plan: BatchPlan; neededBytes: number } {
+  const plan = { ...planBatch(body, DECODERS[signal].shape, context.faults !== undefined), mayRepeat: isConverted === true };
   const rowBytes = ROW_BYTES + context.orgId.length + context.hostId.length + context.node.length;
   const estimate = estimateRows(plan, rowBytes);
   if (estimate > MAX_ESTIMATED_ROWS_BYTES)
