@@ -2,7 +2,7 @@
 // numbers, and NaN and infinities are strings. Invariant: only what protobuf's JSON form guarantees is assumed. Source:
 // opentelemetry-proto, metrics/v1/metrics.proto; OTLP specification, "JSON Protobuf Encoding". `parseDocument` parses any OTLP/JSON body
 // within limits.
-import { GIVEN_TWICE, type JsonPath, pathText, readMembers } from "./json-members.ts";
+import { GIVEN_TWICE, type JsonPath, pathText, readMembers, textOf } from "./json-members.ts";
 import { MAX_JSON_KEYS, MAX_JSON_OBJECTS } from "./otlp-metrics-limits.ts";
 
 export type Int64 = string | number;
@@ -192,16 +192,10 @@ export interface ParseOptions {
  * Throws BodyError "too_large", or "malformed" if a name is given twice, and SyntaxError.
  */
 export function parseDocument(json: Buffer, { mayRepeat, roundsIntegers = false }: ParseOptions = {}): unknown {
-  const { twice, containers, names, longIntegers } = readMembers(json, { containers: MAX_JSON_OBJECTS, names: MAX_JSON_KEYS }, mayRepeat);
+  const members = readMembers(json, { containers: MAX_JSON_OBJECTS, names: MAX_JSON_KEYS }, mayRepeat);
+  const { twice, containers, names, escapedNames } = members;
   if (twice) throw new BodyError("malformed", `${pathText(twice)}: ${GIVEN_TWICE}`);
   if (containers > MAX_JSON_OBJECTS) throw new BodyError("too_large", `a body of more than ${MAX_JSON_OBJECTS} objects and lists`);
   if (names > MAX_JSON_KEYS) throw new BodyError("too_large", `a body of more than ${MAX_JSON_KEYS} different keys`);
-  if (roundsIntegers || longIntegers.length === 0) return JSON.parse(json.toString("utf8"));
-  const ends = [0, ...longIntegers, json.length];
-  return JSON.parse(
-    ends
-      .slice(1)
-      .map((end, index) => json.toString("utf8", ends[index], end))
-      .join('"'),
-  );
+  return JSON.parse(textOf(json, { escapedNames, longIntegers: roundsIntegers ? [] : members.longIntegers }));
 }

@@ -115,3 +115,11 @@ test("integers keep their digits, and what looks like one stays as it is", () =>
   for (const invalid of ["{1234567890123456:1}", "[00000000000000001]", "[--1234567890123456]", "[1234567890123456 1]"])
     expect(() => parseDocument(Buffer.from(invalid)), invalid).toThrow(SyntaxError);
 });
+
+test("reads an escaped name as itself, whatever names earlier documents had", () => {
+  expect(parseDocument(Buffer.from(String.raw`{"x":1,"\\":1,"a\\":1}`))).toEqual({ x: 1, "\\": 1, "a\\": 1 });
+  // Those of JSON.parse itself are wrong in Node.js 24.
+  const escaped = String.raw`{"x":1,"\u540d":12345678901234567,"a\u0062":{"\n":"\u540d"}}`;
+  expect(parseDocument(Buffer.from(escaped))).toEqual({ x: 1, 名: "12345678901234567", ab: { "\n": "名" } });
+  expect(parseDocument(Buffer.from(escaped), { roundsIntegers: true })).toMatchObject({ 名: 12345678901234568 });
+});

@@ -13,8 +13,15 @@ export interface JsonMembers {
   readonly containers: number;
   /** Different names by a hash, at most one more than allowed: two in the same slot count as one. */
   readonly names: number;
-  /** Where integers begin and end that a double may round: those of 16 digits and more. */
-  readonly longIntegers: readonly number[];
+  /** Integers that a double may round: those of 16 digits and more. */
+  readonly longIntegers: readonly Span[];
+  readonly escapedNames: readonly Span[];
+}
+
+/** `end` is the offset behind it. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
 }
 
 const [QUOTE, COMMA, MINUS, ZERO, NINE] = [0x22, 0x2c, 0x2d, 0x30, 0x39];
@@ -49,7 +56,7 @@ export function readMembers(
 ): JsonMembers {
   const open = new OpenContainers(json);
   const slots = new Uint8Array(SLOTS);
-  const longIntegers: number[] = [];
+  const [longIntegers, escapedNames]: [Span[], Span[]] = [[], []];
   let [containers, names, ignored] = [0, 0, 0];
   let isName = false;
   let twice: JsonPath | undefined;
@@ -60,7 +67,7 @@ export function readMembers(
       at = stringEnd(json, start);
       if (!isName) continue;
       isName = false;
-      const hash = nameHash(json, start, at);
+      const hash = nameHash(json, start, at, escapedNames);
       if (open.addName(hash, start) && (++ignored > MAX_IGNORED || !isIgnored(open.path()))) twice = open.path();
       const slot = (hash ^ (hash >>> 15)) & (SLOTS - 1);
       names += 1 - (slots[slot] as number);
@@ -76,10 +83,11 @@ export function readMembers(
     } else if (byte <= NINE && byte >= ZERO && !isName) {
       const start = json[at - 1] === MINUS ? at - 1 : at;
       while (NUMBER_BYTES[json[at + 1] as number] === 1) at += 1;
-      if (at - start >= ROUNDED_DIGITS - 1 && INTEGER.test(json.toString("latin1", start, at + 1))) longIntegers.push(start, at + 1);
+      if (at - start >= ROUNDED_DIGITS - 1 && INTEGER.test(json.toString("latin1", start, at + 1)))
+        longIntegers.push({ start, end: at + 1 });
     }
   }
-  return { twice, containers, names, longIntegers };
+  return { twice, containers, names, longIntegers, escapedNames };
 }
 
 /** The objects and lists around a place in a document, and the names that the objects have before it. */
@@ -154,11 +162,12 @@ export function pathText(path: JsonPath): string {
   return steps.replace(/^\./, "").slice(0, MAX_TEXT);
 }
 
-/** Equal for equal names, however they are escaped. */
-function nameHash(json: Buffer, start: number, end: number): number {
+/** Equal for equal names, however they are escaped. Adds the name to `escapedNames` if it is. */
+function nameHash(json: Buffer, start: number, end: number, escapedNames: Span[]): number {
   let hash = HASH_SEED;
   for (let at = start + 1; at < end; at += 1) {
     const byte = json[at] as number;
+    if (byte === BACKSLASH) escapedNames.push({ start, end: end + 1 });
     if (byte === BACKSLASH || byte > MAX_ASCII) return textHash(nameAt(json, start));
     hash = Math.imul(hash ^ byte, PRIME);
   }
@@ -176,6 +185,21 @@ function stringEnd(json: Buffer, start: number): number {
   let at = start + 1;
   while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1;
   return at;
+}
+
+/**
+ * The text of a document with its escaped names in UTF-8, and with `longIntegers` as texts. V8 may take an escaped name for one that ends with
+ * a backslash and was in an earlier document, so one sender could rename the labels of another (nodejs/node#63785).
+ */
+export function textOf(json: Buffer, { escapedNames, longIntegers }: Pick<JsonMembers, "escapedNames" | "longIntegers">): string {
+  const spans = [...escapedNames, ...longIntegers].sort((a, b) => a.start - b.start);
+  let at = 0;
+  const parts = spans.map(({ start, end }) => {
+    const before = json.toString("utf8", at, start);
+    at = end;
+    return before + JSON.stringify(json[start] === QUOTE ? nameAt(json, start) : json.toString("latin1", start, end));
+  });
+  return parts.join("") + json.toString("utf8", at);
 }
 
 /** As it can be stored: half of a surrogate pair becomes U+FFFD. */
