@@ -41,12 +41,12 @@ export interface FairQueueOptions {
 }
 
 /** A slot of an organisation with nothing running is not waited for longer than this, if another organisation used far more. */
-const PATIENCE_MS = 200;
+const PATIENCE_MS = 100;
 const CHECK_MS = 50;
 /** An organisation loses no slot for less use in the last minute than this. */
 const LITTLE_USE_MS = 1000;
-/** The use that each waiting request beyond the first counts as. */
-const WAITING_DEMAND_MS = 5000;
+/** The use that each running or waiting request beyond the first counts as. */
+const FURTHER_DEMAND_MS = 5000;
 const RETRY_TAKEN_S = 5;
 
 /** The organisation's queue is full. */
@@ -260,8 +260,9 @@ export class FairQueue {
 
   /** What it used, and what it still wants: organisations with equal backlogs take nothing from each other, however little they used. */
   #demandOf(orgId: string, nowMs: number): number {
-    const furtherWaiting = Math.max(0, (this.#orgs.get(orgId)?.waiting.length ?? 0) - 1);
-    return this.#usedMs(orgId, nowMs) + furtherWaiting * WAITING_DEMAND_MS;
+    const org = this.#orgs.get(orgId);
+    const further = Math.max(0, (org ? org.jobs.size + org.waiting.length : 0) - 1);
+    return this.#usedMs(orgId, nowMs) + further * FURTHER_DEMAND_MS;
   }
 
   #count(orgId: string, job: Job, nowMs: number): void {
