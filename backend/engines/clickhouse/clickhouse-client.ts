@@ -153,13 +153,14 @@ function createQueue(running: number, shareSlots: ShareSlots | undefined): FairQ
 /** Commits acknowledged rows before the first statement that may read them. Throws storage_unavailable if that outlasts the query. */
 function afterCommit(ask: Ask, { orgId, pending, signal }: { orgId: string; pending: PendingRows; signal: AbortSignal }): Ask {
   const end = performance.now() + MAX_READ_S * 1000;
+  const committed = new Set<string>();
   return async (statement, ...limits) => {
     const aborted = Promise.withResolvers<never>();
     using _listening = addAbortListener(signal, () => aborted.reject(signal.reason));
     const onTimeout = () => aborted.reject(unavailable(new Error("acknowledged rows are not committed in time")));
     const timer = setTimeout(onTimeout, Math.max(0, end - performance.now()));
     try {
-      await Promise.race([pending.flushFor(statement.text, orgId), aborted.promise]);
+      await Promise.race([pending.flushFor(statement.text, orgId, committed), aborted.promise]);
     } finally {
       clearTimeout(timer);
     }

@@ -71,10 +71,15 @@ export class PendingRows implements AsyncDisposable {
     return failing.length > 0 ? Math.max(...failing) / 1000 : undefined;
   }
 
-  /** Call before a statement that may read pending rows. Never rejects. */
-  async flushFor(statement: string, orgId?: string): Promise<void> {
-    const named = [...this.#tables].filter(({ table, bytes }) => bytes > 0 && new RegExp(`\\b${table}\\b`).test(statement));
-    if (named.length > 0) await Promise.all(named.map((table) => table.flush(orgId)));
+  /**
+   * Call before a statement that may read pending rows. `committed`: the tables of earlier statements of the same query, whose rows are not
+   * committed again: rows that arrived since may be missing. Never rejects.
+   */
+  async flushFor(statement: string, orgId?: string, committed = new Set<string>()): Promise<void> {
+    const named = [...this.#tables].filter(({ table }) => !committed.has(table) && new RegExp(`\\b${table}\\b`).test(statement));
+    const pending = named.filter(({ bytes }) => bytes > 0);
+    if (pending.length > 0) await Promise.all(pending.map((table) => table.flush(orgId)));
+    for (const { table } of named) committed.add(table);
   }
 
   /** Deletes the dead letters of deleted organisations. Returns how many there were. */

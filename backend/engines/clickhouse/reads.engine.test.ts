@@ -44,6 +44,24 @@ describe("tenants' queries", () => {
     await expect(rows(sql`SELECT * FROM logs`)).rejects.toMatchObject({ code: "storage_unavailable", status: 502 });
   });
 
+  it("commit once what was acknowledged before they began, not what arrives between their statements", async () => {
+    const { pending } = clients.embedded;
+    let commits = 0;
+    const rest = { bytes: 1, failingMs: undefined, deadLetters: 0, dropped: 0 };
+    const tables = ["logs", "spans"].map((table) => ({ table, ...rest, flush: async () => void (commits += 1) }));
+    for (const table of tables) pending?.add(table);
+    onTestFinished(() => tables.forEach((table) => pending?.delete(table)));
+    const commitsAfter = await clients.embedded.read("org", { labelLimits: undefined }, async (ask) => {
+      const after: number[] = [];
+      for (const table of ["logs", "logs", "spans", "logs"]) {
+        await outcome(ask(sql`SELECT 1 FROM ${new Sql(table)} WHERE org_id = ${"org"}`));
+        after.push(commits);
+      }
+      return after;
+    });
+    expect(commitsAfter).toEqual([1, 1, 2, 2]);
+  });
+
   it("wait for the commit of acknowledged rows within their time limit, and release their slots", async () => {
     const { pending, reads } = clients.embedded;
     const hangs = {
