@@ -153,16 +153,19 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
       query: `INSERT INTO ${insert.table} (${names}) SETTINGS ${settings.join(", ")} SELECT ${names} FROM ${source.text}`,
     });
   } finally {
-    // Does not use `rm`, which makes two more calls that each wait for a busy event loop. If the file could not be written, it does not
-    // exist.
-    await unlink(file).catch(() => undefined);
+    // Nobody waits for it. If the file could not be written, it does not exist.
+    void unlink(file).catch(() => undefined);
   }
 }
 
 /** Writes the pieces unchanged: copying the rows of a batch would block the event loop for many milliseconds. */
 async function writePieces(file: string, pieces: readonly Uint8Array[]): Promise<void> {
-  await using handle = await open(file, "wx", 0o600);
-  for (let remaining = pieces; remaining.length > 0;) remaining = dropBytes(remaining, (await handle.writev(remaining)).bytesWritten);
+  const handle = await open(file, "wx", 0o600);
+  try {
+    for (let remaining = pieces; remaining.length > 0;) remaining = dropBytes(remaining, (await handle.writev(remaining)).bytesWritten);
+  } finally {
+    void handle.close().catch(() => undefined);
+  }
 }
 
 /** The pieces without their first `bytes`. */
