@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { OnePerTurn } from "./main-thread.ts";
 import { currentOwner } from "./request-owner.ts";
 
-const SLICE_MS = 10;
+const SLICE_MS = 5;
 /** Each work waits at most once, and the work is limited where it comes from. */
 const turns = new OnePerTurn(Number.POSITIVE_INFINITY);
 

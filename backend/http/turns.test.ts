@@ -336,6 +336,24 @@ test("an organisation with many busy connections waits for itself, and others do
   for (const connection of red) connection[Symbol.dispose]();
 });
 
+test("begins one request of 15 ms in a turn of the event loop, however many wait", async () => {
+  await listening();
+  const red = await Promise.all(Array.from({ length: 12 }, () => RawConnection.open(app)));
+  for (const connection of red) await connection.send(GET("/", "red")).answer();
+  let turn: NodeJS.Immediate;
+  const next = (): void => {
+    order.push("turn");
+    turn = setImmediate(next);
+  };
+  next();
+  for (const connection of red) connection.send(GET("/busy/red", "red"));
+  for (const connection of red) expect((await connection.answer()).status).toBe(200);
+  clearImmediate(turn!);
+  const begun = order.flatMap((each, index) => (each === "red" ? [order[index - 1]] : []));
+  expect(begun).toEqual(red.map(() => "turn"));
+  for (const connection of red) connection[Symbol.dispose]();
+});
+
 test("the internal listeners reject small chunks and read no long body", async () => {
   await listening();
   let read: Socket | undefined;

@@ -9,7 +9,7 @@ import type { Server as TlsServer } from "node:tls";
 import { networkOf } from "./http-client.ts";
 import { MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_STALL_MS } from "./http-limits.ts";
 
-const TURN_MS = 20;
+const TURN_MS = 10;
 const CLOSING_MS = 1000;
 
 /** A connection and its unanswered requests. The first one is running, or waits for its turn. */
@@ -156,7 +156,7 @@ class Turns {
     const next = (): void => {
       this.#take()?.();
       // After everything that the work does at once, so that its time counts.
-      if (this.#waiting.size > 0 && this.#hasTime()) queueMicrotask(() => process.nextTick(next));
+      queueMicrotask(() => process.nextTick(() => this.#waiting.size > 0 && this.#hasTime() && next()));
     };
     next();
   }
