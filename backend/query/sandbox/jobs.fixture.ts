@@ -1,4 +1,5 @@
 // A program for the sandbox whose jobs do what the most hostile query could do.
+import { getPriority } from "node:os";
 import { sql } from "../../engines/clickhouse/sql.ts";
 import { type JobContext, serveJobs } from "./serve-jobs.ts";
 import { ORGANISATION } from "./protocol.ts";
@@ -36,6 +37,7 @@ const JOBS = {
   read: async (_: TestJob, { ask }: JobContext) => await ask(sql`SELECT 1 WHERE org_id = ${ORGANISATION}`, 1000, 20, 3),
   read_all: async (_: TestJob, { ask }: JobContext) => await ask(sql`SELECT 1`),
   pid: async () => Buffer.from(String(process.pid)),
+  priority: async () => Buffer.from(String(getPriority())),
   // oxlint-disable-next-line node/no-process-env -- what a process must not inherit
   environment: async () => Buffer.from(Object.keys(process.env).join()),
 };

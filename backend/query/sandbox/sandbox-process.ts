@@ -2,6 +2,8 @@
 // backend only waits for its messages.
 import { type ChildProcess, fork } from "node:child_process";
 import { addAbortListener } from "node:events";
+import { getCompileCacheDir } from "node:module";
+import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ApiError, TooLargeError } from "../../errors.ts";
 import { MAX_STDERR_CHARACTERS } from "../query-limits.ts";
@@ -67,11 +69,11 @@ export class SandboxProcess {
 
   constructor(script: URL, limits: SandboxLimits) {
     this.#limits = limits;
-    // Without environment variables, which may contain secrets.
+    // Without the backend's environment variables, which may contain secrets.
     this.#child = fork(fileURLToPath(script), [], {
       execPath: "/bin/sh",
       execArgv: ["-c", BOUNDED, process.execPath, `--max-old-space-size=${limits.heapMib}`, "--max-semi-space-size=4"],
-      env: {},
+      env: compiledCode(),
       serialization: "advanced",
       stdio: ["ignore", "ignore", "pipe", "ipc"],
     });
@@ -222,6 +224,13 @@ export class SandboxProcess {
     const timer = setInterval(check, POLL_MS);
     return { [Symbol.dispose]: () => clearInterval(timer) };
   }
+}
+
+/** The folder in which the backend keeps what V8 compiled (main.ts), if it does: a start then takes half as long. */
+function compiledCode(): Record<string, string> {
+  const folder = getCompileCacheDir();
+  // Its last part is the version of V8 with its options.
+  return folder === undefined ? {} : { NODE_COMPILE_CACHE: dirname(folder) };
 }
 
 function toSent(error: unknown, original: number): SentError {

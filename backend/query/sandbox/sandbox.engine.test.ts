@@ -1,7 +1,13 @@
 // Jobs that exceed their limits, in real processes: each costs its own organisation one query, and other organisations nothing.
+import { readdirSync, statSync, writeFileSync } from "node:fs";
+import { enableCompileCache, getCompileCacheDir } from "node:module";
+import { getPriority, setPriority } from "node:os";
+import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
 import { pino } from "pino";
 import { afterEach, expect, it, onTestFinished } from "vitest";
+import { temporaryFolder } from "../../../test/fixtures/processes.ts";
 import type { Ask, ClickHouse } from "../../engines/clickhouse/clickhouse-client.ts";
 import { ApiError } from "../../errors.ts";
 import type { TestJob } from "./jobs.fixture.ts";
@@ -147,4 +153,28 @@ it("passes nothing of the backend's environment to a process", async () => {
   onTestFinished(() => void delete process.env["SANDBOX_TEST_SECRET"]);
   open();
   expect(await run("red", "environment")).not.toContain("SECRET");
+});
+
+// Only root may raise the priority again.
+it.runIf(process.getuid?.() === 0)("runs its processes with a lower priority than its own, whatever that is", async () => {
+  const own = getPriority();
+  setPriority(own + 3);
+  onTestFinished(() => setPriority(own));
+  open();
+  expect(Number(await run("red", "priority"))).toBe(own + 8);
+});
+
+it("keeps the code that V8 compiled for a process next to its own, for the next process", async () => {
+  enableCompileCache();
+  using folder = temporaryFolder();
+  const script = join(folder.path, "jobs.mjs");
+  const serve = JSON.stringify(new URL("./serve-jobs.ts", import.meta.url).href);
+  const job = `async () => Buffer.from(getCompileCacheDir() ?? "")`;
+  writeFileSync(script, `import { getCompileCacheDir } from "node:module"; import { serveJobs } from ${serve}; serveJobs(${job});`);
+  const beganMs = Date.now();
+  open({ script: pathToFileURL(script) });
+  const compiled = await run("red", "answer");
+  expect(dirname(compiled)).toBe(dirname(getCompileCacheDir() ?? ""));
+  const isNew = (name: string): boolean => statSync(join(compiled, name)).mtimeMs >= beganMs;
+  await expect.poll(() => readdirSync(compiled).some(isNew)).toBe(true);
 });

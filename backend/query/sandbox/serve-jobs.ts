@@ -1,7 +1,8 @@
 // Runs in the sandbox process, one job at a time. Invariant: it has no engine, no file and no secret; rows come from the backend, which
 // adds the organisation to each statement.
 import { writeFileSync } from "node:fs";
-import { setPriority } from "node:os";
+import { flushCompileCache } from "node:module";
+import { getPriority, setPriority } from "node:os";
 import type { Ask } from "../../engines/clickhouse/clickhouse-client.ts";
 import { ApiError, TooLargeError } from "../../errors.ts";
 import type { FromSandbox, SentError, ToSandbox } from "./protocol.ts";
@@ -13,7 +14,7 @@ export interface JobContext {
   readonly signal: AbortSignal;
 }
 
-/** The backend's own thread has priority. */
+/** The backend's own thread has priority. Added to the backend's niceness, because a process without privileges cannot lower its own. */
 const NICENESS = 5;
 
 export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint8Array>): void {
@@ -45,13 +46,15 @@ export function serveJobs(run: (job: never, context: JobContext) => Promise<Uint
     else aborting.abort(new Error("the client has left"));
   });
   send({ type: "ready" });
+  // Node.js writes it when a process exits by itself, and this one is killed.
+  flushCompileCache();
 }
 
 function yieldToBackend(): void {
   // Only the backend ends this process: Ctrl-C in a terminal reaches the whole process group, and running queries may finish.
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => undefined);
   process.on("disconnect", () => process.exit());
-  setPriority(NICENESS);
+  setPriority(Math.min(19, getPriority() + NICENESS));
   try {
     // If memory runs out, Linux ends this process before the backend.
     writeFileSync("/proc/self/oom_score_adj", "1000");
