@@ -211,7 +211,7 @@ test("rejects a query without a tenant as an internal error, without a request t
 });
 
 /** An engine that answers only when the test decides, also if the client has left. */
-async function slowCluster(options: { answerMs?: number; queriesPerOrg?: number; stopping?: AbortSignal } = {}) {
+async function slowCluster(options: { answerMs?: number; querySlots?: number; queriesPerOrg?: number; stopping?: AbortSignal } = {}) {
   const waiting: ServerResponse[] = [];
   const server = createServer((_request, response) => void waiting.push(response));
   server.listen(0, "127.0.0.1");
@@ -250,6 +250,17 @@ test("runs fewer queries than the engine's limit, and keeps the slot while the e
   await expect.poll(() => engine.waiting.length).toBe(1);
   engine.answerAll();
   expect((await again).status).toBe(200);
+});
+
+test("a query ends for an idle organisation that waits, while others use all slots", async () => {
+  await using engine = await slowCluster({ querySlots: 2 });
+  const busy = ["red", "blue"].map((orgId) => engine.ask(orgId).then(String, (error: { code: string }) => error.code));
+  await expect.poll(() => engine.waiting.length).toBe(2);
+  const idle = engine.ask("idle");
+  expect(await Promise.race(busy)).toBe("too_many_queries");
+  await expect.poll(() => engine.waiting.length).toBe(3);
+  engine.answerAll();
+  expect((await idle).status).toBe(200);
 });
 
 test("returns too expensive for a query that computes for too long, and unavailable for one running at a stop", async () => {
