@@ -301,6 +301,24 @@ test("disconnects a client that cancels its calls at once", async () => {
   expect(await isServedAfter(110)).toBe(false);
 });
 
+test("begins nothing for a connection before the client has sent its first bytes", async () => {
+  const open = async (): Promise<Socket> => {
+    const socket = connectTcp(server.port, "127.0.0.1");
+    await once(socket, "connect");
+    return socket;
+  };
+  const silent = await open();
+  const began = vi.fn();
+  silent.on("data", began);
+  const later = await open();
+  later.write(OPENING);
+  await once(later, "data");
+  expect(began).not.toHaveBeenCalled();
+  silent.write(OPENING);
+  await once(silent, "data");
+  for (const socket of [silent, later]) socket.destroy();
+});
+
 test("disconnects a client that sends no call", async () => {
   const session = connect(`http://${address}`);
   await once(session, "close");

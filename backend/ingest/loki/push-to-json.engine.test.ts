@@ -148,6 +148,12 @@ test.each([
   ["labels that are none", compressSnappy(bytesField(1, bytesField(1, Buffer.from("job=a")))), "left out"],
   ["a label without a name", compressSnappy(bytesField(1, bytesField(1, Buffer.from('{="b"}')))), "left out"],
   ["a label that is given twice", compressSnappy(bytesField(1, bytesField(1, Buffer.from('{a="b", org_id="x", a="c"}')))), "left out"],
+  ["a stream that is cut off", compressSnappy(bytesField(1, Buffer.from([0x12, 9]))), "left out"],
+  [
+    "an entry that is cut off",
+    compressSnappy(bytesField(1, Buffer.concat([bytesField(1, Buffer.from('{a="b"}')), bytesField(2, Buffer.from([0x12, 9]))]))),
+    "left out",
+  ],
   ["labels that do not end", compressSnappy(bytesField(1, bytesField(1, Buffer.from(`{${'a="'.repeat(50_000)}}`)))), "left out"],
   ["more labels than allowed", pushBody([{ stream: many(MAX_LABELS_OF_STREAM + 1), values: [] }]), "left out"],
   ["more metadata than allowed", pushBody([{ stream: { a: "b" }, values: [[T, "x", many(MAX_STRUCTURED_METADATA + 1)]] }]), "left out"],
