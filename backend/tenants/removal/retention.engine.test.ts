@@ -12,8 +12,9 @@ import { migrate } from "../../engines/relational/migrate.ts";
 import { createLog } from "../../log.ts";
 import { purgeExpired } from "../../storage/removal/removal.ts";
 import { TableLimits } from "../../storage/removal/table-limits.ts";
+import { claimJob, releaseJob } from "./job-claim.ts";
 import { listTables } from "./removal-loop.ts";
-import { OrgRetention } from "./retention.ts";
+import { OrgRetention, type RetentionTables } from "./retention.ts";
 
 const log = createLog("silent");
 const UNSET = { logs_days: null, traces_days: null, metrics_days: null, log_rules: [] };
@@ -159,6 +160,22 @@ test("a retention that another replica raises while the tables are lowered is no
   await raised;
   expect(Math.max(...lostDays)).toBeLessThanOrEqual(0);
   expect([second.admitted(orgId).logs, ...(await tableDays("logs"))]).toEqual([365, 365]);
+});
+
+test("a pass that waited for another replica keeps what that replica has raised meanwhile", async () => {
+  const first = await replica();
+  await first.set(orgId, { ...UNSET, logs_days: 365 });
+  await first.set(orgId, { ...UNSET, logs_days: 60 });
+  await first.settleTables();
+  const db = database.tables<RetentionTables>();
+  expect(await claimJob(db, "table-limits", Date.now(), 60_000)).toBe(true);
+  const pass = first.settleTables();
+  // The database runs one statement after the other: the pass has tried to begin.
+  await first.readAll();
+  await db.updateTable("org_retention").set({ logs_days: 365 }).where("org_id", "=", orgId).execute();
+  await releaseJob(db, "table-limits");
+  await pass;
+  expect(await tableDays("logs")).toEqual([365]);
 });
 
 test.each([
