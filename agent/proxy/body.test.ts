@@ -55,9 +55,12 @@ describe("bodies", () => {
     expect(proxy.status().logs).toMatchObject({ accepted: 1, retried: 0, refused: 0 });
   });
 
-  it("reads gzip metrics", async () => {
+  it.each<[string, Buffer | string, Record<string, string>]>([
+    ["gzip", gzipSync(METRICS), { "content-encoding": "gzip" }],
+    ["plain, with a byte order mark", `\uFEFF${METRICS}`, {}],
+  ])("reads metrics: %s", async (_, body, headers) => {
     const { backend, proxy } = await startBoth();
-    expect(await post(proxy, "/v1/metrics", gzipSync(METRICS), { "content-encoding": "gzip" })).toMatchObject({ status: 200 });
+    expect(await post(proxy, "/v1/metrics", body, headers)).toMatchObject({ status: 200 });
     expect(backend.received[0]?.body.toString()).toBe("up 1 1763714400000\n");
   });
 
