@@ -64,6 +64,20 @@ test.each([2, 3, 10])("serves an idle organisation while %i others do not read t
   }
 });
 
+test("disconnects a client of the organisation with the most unread bytes when another one needs the memory", async () => {
+  await using server = await serve(20, { bytes: 60 * MIB, stallMs: 60_000 });
+  const sockets: Socket[] = [];
+  for (const org of ["a", "a", "b"]) {
+    sockets.push(await requestUnread(server.port, org));
+    await expect.poll(() => server.budget.heldBytes).toBe(sockets.length * 20 * MIB);
+  }
+  expect((await (await fetch(`${server.url}/idle`)).arrayBuffer()).byteLength).toBe(20 * MIB);
+  for (const socket of sockets) socket.on("error", () => undefined).resume();
+  await expect.poll(() => sockets.filter(({ closed }) => closed).length).toBe(1);
+  expect(sockets[2]?.closed).toBe(false);
+  for (const socket of sockets) socket.destroy();
+});
+
 test("reserves the memory of a response before its query runs, and releases it when the response has ended", async () => {
   const budget = new ResponseBudget();
   const app = fastify();

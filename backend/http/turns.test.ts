@@ -9,11 +9,13 @@ import { promisify } from "node:util";
 import { afterEach, expect, test, vi } from "vitest";
 import { WebSocket } from "ws";
 import { makeCertificate } from "../../test/fixtures/certificate.ts";
+import { createServer as createHttpServer } from "../../common/http.ts";
 import { temporaryFolder } from "../../test/fixtures/processes.ts";
 import { exchange, RawConnection } from "../../test/fixtures/raw-http.ts";
 import { listenInternally } from "./internal-listener.ts";
 import { createLog } from "../log.ts";
 import { closeRoutes, createApp, type AppOptions } from "./app.ts";
+import { CountedRequest } from "./counted-request.ts";
 import { beginInTurns } from "./turns.ts";
 import { acceptWebSocket } from "./websocket.ts";
 
@@ -63,6 +65,7 @@ let accepted: Promise<Socket[]>;
 const HEAD = "POST / HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
 const CHUNKED = `${HEAD}Transfer-Encoding: chunked\r\n\r\n`;
 const SMALL_CHUNKS = "1\r\n \r\n".repeat(20_000);
+const UPGRADE = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${"A".repeat(22)}==\r\n\r\n`;
 const GET = (path: string, org?: string) => `GET ${path} HTTP/1.1\r\nHost: x\r\n${org ? `X-Org: ${org}\r\n` : ""}\r\n`;
 
 test("ends the connection of a client that has closed its sending side after the last of many pipelined refusals", async () => {
@@ -122,6 +125,25 @@ test.each([
   expect(read?.bytesRead).toBeLessThan(4 * 1024 * 1024);
 });
 
+test("takes few chunks of a connection in a turn of the event loop, however many packets have arrived", async () => {
+  const chunks = 20_000;
+  let [taken, before, most] = [0, 0, 0];
+  const server = createHttpServer({ IncomingMessage: CountedRequest }, (request) => void request.on("data", () => (taken += 1)));
+  const count = (): void => {
+    [most, before] = [Math.max(most, taken - before), taken];
+    if (taken < chunks) setImmediate(count);
+  };
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const client = connect((server.address() as { port: number }).port, "127.0.0.1");
+  client.write(CHUNKED + `c8\r\n${"x".repeat(200)}\r\n`.repeat(chunks));
+  setImmediate(count);
+  await expect.poll(() => taken).toBeGreaterThanOrEqual(chunks);
+  // One packet of 64 KiB has 318 of them.
+  expect(most).toBeLessThan(500);
+  client.destroy();
+  server.close();
+});
+
 test("does not buffer heads behind an unanswered request", async () => {
   await listening();
   let read: Socket | undefined;
@@ -147,6 +169,25 @@ test.each([
     await expect.poll(async () => await openConnections()).toBe(1);
     await expect.poll(async () => await openConnections()).toBe(0);
   }
+});
+
+test("rejects further large responses without a credential while earlier ones are unread, but none of an organisation", async () => {
+  await listening();
+  const { port } = app.server.address() as { port: number };
+  const statusOf = async (headers: Record<string, string> = {}): Promise<number> => {
+    const response = await fetch(`http://127.0.0.1:${port}/large`, { headers });
+    await response.body?.cancel();
+    return response.status;
+  };
+  using unread = await RawConnection.open(app);
+  unread.socket.pause();
+  const begun = once(app.server, "request");
+  unread.send(GET("/large"));
+  await begun;
+  await expect.poll(async () => await statusOf()).toBe(429);
+  expect(await statusOf({ "x-org": "red" })).toBe(200);
+  unread.socket.destroy();
+  await expect.poll(async () => await statusOf()).toBe(200);
 });
 
 test("does not close a connection that waits longer than that for its response", async () => {
@@ -212,7 +253,7 @@ test("begins few TLS handshakes in a turn of the event loop, however many connec
   const clients = Array.from({ length: 20 }, () => connect((server.address() as { port: number }).port, "127.0.0.1"));
   for (const client of clients) client.write("x");
   setImmediate(count);
-  await vi.waitFor(() => expect(begun).toBe(20));
+  await expect.poll(() => begun).toBe(20);
   expect(most).toBeLessThan(4);
   for (const client of clients) client.destroy();
   server.close();
@@ -271,8 +312,7 @@ test("handles a body that is not HTTP once, in however many TLS records of one p
 test("closes the connection for an upgrade behind an unanswered request", async () => {
   await listening();
   using connection = await RawConnection.open(app);
-  const upgrade = `Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${"A".repeat(22)}==\r\n\r\n`;
-  connection.send(GET("/never") + GET("/").replace("\r\n\r\n", `\r\n${upgrade}`));
+  connection.send(GET("/never") + GET("/").replace("\r\n\r\n", `\r\n${UPGRADE}`));
   await connection.closed();
   expect((await exchange(app, GET("/"))).status).toBe(200);
 });
@@ -317,6 +357,17 @@ test.each([
   for (let count = 0; count < 20_000; count++) send(socket);
   await expect.poll(() => code).toBe(1008);
   expect(frames).toBeLessThan(1000);
+});
+
+test("reads nothing more from a WebSocket client that sends too much and ignores that it is disconnected", async () => {
+  await listening();
+  using connection = await RawConnection.open(app);
+  const [peer] = await accepted;
+  connection.send(GET("/followed").replace("\r\n\r\n", `\r\n${UPGRADE}`));
+  const pong = Buffer.from("8a8000000000", "hex");
+  connection.send(Buffer.alloc(6_000_000, pong));
+  await connection.closed();
+  expect(peer?.bytesRead).toBeLessThan(1_000_000);
 });
 
 test("an organisation with many busy connections waits for itself, and others do not wait for it", async () => {
