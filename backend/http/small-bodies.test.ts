@@ -99,6 +99,20 @@ test("unauthenticated clients use no memory of organisations, and always leave s
   for (const waiting of held) waiting[Symbol.dispose]();
 });
 
+test("returns 408 for a slow body of the organisation with the most when another one needs the memory", async () => {
+  // Organisations share three quarters: enough for four bodies that have begun, 1 KiB each.
+  await listening({ budgetBytes: 5500 });
+  const slow: RawConnection[] = [];
+  for (const org of ["red", "red", "green", "white"]) {
+    slow.push((await RawConnection.open(app)).send(`${head(20, org)}{`));
+    await expect.poll(() => bodies.heldBytes).toBe(slow.length * 1024);
+  }
+  using _blue = (await RawConnection.open(app)).send(`${head(20, "blue")}{`);
+  const answer = await Promise.race(slow.slice(0, 2).map(async (red) => await red.answer()));
+  expect([answer.status, JSON.parse(answer.body).message]).toEqual([408, expect.stringContaining("others need its memory")]);
+  for (const connection of slow) connection[Symbol.dispose]();
+});
+
 test("returns 408 for a body that arrives too slowly", async () => {
   await listening({ pace: { graceMs: 100, minBytesPerSecond: 1000 } });
   using connection = await RawConnection.open(app);
