@@ -85,6 +85,13 @@ test("rejects a body in chunks of one byte, and closes its connection", async ()
   await connection.closed();
 });
 
+test("rejects a body in chunks of one byte also after a large chunk", async () => {
+  await listening();
+  const body = `${CHUNKED}${(250_000).toString(16)}\r\n{}${" ".repeat(249_998)}\r\n${"1\r\n \r\n".repeat(1900)}0\r\n\r\n`;
+  const answer = await exchange(app, body);
+  expect([answer.status, answer.body]).toEqual([400, expect.stringContaining("too many small pieces")]);
+});
+
 test("reads a body in few small chunks, and a long one in chunks of 600 bytes", async () => {
   await listening();
   const text = JSON.stringify("x".repeat(200));
