@@ -5,6 +5,7 @@ import { execa } from "execa";
 import { describe, expect, test } from "vitest";
 import { parse } from "yaml";
 import { toolPath } from "./fetch-tools.ts";
+import { startTestEngine } from "../test/fixtures/metrics-engine.ts";
 import { agentMetrics, backendMetrics, type OwnMetric } from "./reference-pages.ts";
 
 const FOLDER = join(import.meta.dirname, "..", "charts");
@@ -75,4 +76,17 @@ describe.each(RULES)("the alert %s of the chart %s", (_name, _file, rule) => {
     expect(rule.annotations["summary"]).toMatch(/\w+ \w+/);
     expect(["critical", "warning", "info"]).toContain(rule.labels["severity"]);
   });
+});
+
+test("a host's old key fires no alert, because only the agents of clusters rotate keys", async () => {
+  await using engine = await startTestEngine();
+  const body = ['key_age_days{instance="host"} 400', 'key_age_days{instance="node"} 40', 'lease_held{instance="node"} 0']
+    .map((line) => `atherops_agent_${line}\n`)
+    .join("");
+  await fetch(`${engine.writeUrl}/api/v1/import/prometheus?timestamp=${Date.now() - 60_000}`, { method: "POST", body });
+  await engine.flush();
+  const query = RULES.find(([name]) => name === "AgentKeyTooOld")?.[2].expr ?? "";
+  const response = await fetch(`${engine.queryUrl}/api/v1/query?query=${encodeURIComponent(query)}`);
+  const { data } = (await response.json()) as { data: { result: { metric: Record<string, string> }[] } };
+  expect(data.result.map(({ metric }) => metric["instance"])).toEqual(["node"]);
 });
