@@ -23,9 +23,9 @@ describe("the decoder's threads", () => {
     expect(decoder.heldBytes).toBe(0);
   });
 
-  it("release a body's memory when its rows are complete, before the store has them", async () => {
+  it("release a large body's memory when its rows are complete, before the store has them", async () => {
     await using decoder = new OtlpDecoder(1);
-    for (const count of [10, 500, 5002]) {
+    for (const count of [500, 5002]) {
       const body = Buffer.from(new Uint8Array(large(count)).buffer);
       expect((await decodeWith(decoder, body)).accepted).toBe(count);
       expect(body.byteLength).toBe(0);
