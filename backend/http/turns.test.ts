@@ -394,7 +394,7 @@ test("an organisation with many busy connections waits for itself, and others do
   for (const connection of red) connection[Symbol.dispose]();
 });
 
-test("begins one request of 15 ms in a turn of the event loop, however many wait", async () => {
+test("begins at most two requests of 15 ms in a turn of the event loop, however many wait", async () => {
   await listening();
   const red = await Promise.all(Array.from({ length: 12 }, () => RawConnection.open(app)));
   for (const connection of red) await connection.send(GET("/", "red")).answer();
@@ -407,8 +407,12 @@ test("begins one request of 15 ms in a turn of the event loop, however many wait
   for (const connection of red) connection.send(GET("/busy/red", "red"));
   for (const connection of red) expect((await connection.answer()).status).toBe(200);
   clearImmediate(turn!);
-  const begun = order.flatMap((each, index) => (each === "red" ? [order[index - 1]] : []));
-  expect(begun).toEqual(red.map(() => "turn"));
+  const begun = order
+    .join(" ")
+    .split("turn")
+    .map((each) => each.match(/red/g)?.length ?? 0);
+  // Whether there is time for the second one is decided before the first one has done anything.
+  expect(Math.max(...begun)).toBeLessThanOrEqual(2);
   for (const connection of red) connection[Symbol.dispose]();
 });
 

@@ -156,7 +156,7 @@ class Turns {
     const next = (): void => {
       this.#take()?.();
       // After everything that the work does at once, so that its time counts.
-      queueMicrotask(() => process.nextTick(() => this.#waiting.size > 0 && this.#hasTime() && next()));
+      if (this.#waiting.size > 0 && this.#hasTime()) queueMicrotask(() => process.nextTick(next));
     };
     next();
   }
