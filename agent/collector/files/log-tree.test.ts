@@ -76,7 +76,7 @@ test("yields to the event loop while it walks a large tree", async () => {
   expect(turns).toBeGreaterThan(100);
 });
 
-test("finds files although a file system beside them does not respond, names it, and finds its files once it responds", async () => {
+test("finds files while another file system does not respond, names it, and finds its files once it responds", async () => {
   mkdirSync(join(root, DEAD));
   writeFileSync(join(root, DEAD, "y.log"), "");
   symlinkSync("app", join(root, `link-to-${DEAD}`));

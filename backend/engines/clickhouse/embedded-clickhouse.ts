@@ -153,7 +153,7 @@ async function insertRows(client: ClickHouseClient, folder: string, insert: Inse
       query: `INSERT INTO ${insert.table} (${names}) SETTINGS ${settings.join(", ")} SELECT ${names} FROM ${source.text}`,
     });
   } finally {
-    // Nobody waits for it. If the file could not be written, it does not exist.
+    // The insert does not wait for it. If the file could not be written, it does not exist.
     void unlink(file).catch(() => undefined);
   }
 }
